@@ -1,0 +1,40 @@
+"""secondsight: which input features a neural network's decision hangs on, with a proof.
+
+    >>> import secondsight as ss
+    >>> model = ss.load_model("efficientnet-lite0")
+    >>> e = ss.explain(model, ss.example_photograph())
+    >>> e.label, e.certified
+    ('Egyptian cat', 'estimated')
+"""
+
+from secondsight.curvature.operator import InputHessian, input_hessian
+from secondsight.errors import ImageError, InputError, ModelError, SecondsightError, SecondsightWarning
+from secondsight.explain import explain
+from secondsight.explanation import EigenvalueBound, Explanation, PathPoint, SecondOrder
+from secondsight.images import example_photograph
+from secondsight.model import Classifier
+from secondsight.solve.certificate import Support
+from secondsight.version import __version__
+from secondsight.zoo import load_model
+
+
+
+__all__ = [
+    "Classifier",
+    "EigenvalueBound",
+    "Explanation",
+    "ImageError",
+    "InputError",
+    "InputHessian",
+    "ModelError",
+    "PathPoint",
+    "SecondOrder",
+    "SecondsightError",
+    "SecondsightWarning",
+    "Support",
+    "__version__",
+    "example_photograph",
+    "explain",
+    "input_hessian",
+    "load_model",
+]

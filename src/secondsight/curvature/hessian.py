@@ -1,0 +1,124 @@
+"""The Hessian of the loss in the input, as products: Gauss-Newton, and the true one where they differ."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from secondsight.curvature.linearisation import NOT_DIFFERENTIABLE, Linearisation
+from secondsight.errors import InputError
+from secondsight.model import Classifier, Target
+
+CHOICES = ("auto", "gauss-newton", "exact")
+
+
+class Curvature(Protocol):
+    """All that a solver needs to know of a network at one input.
+
+    gradient: g, float64, flat.
+    product: the exact H times each *row* of a (k, d) matrix.
+    semidefinite: whether H >= 0 is known (then Nystrom factors are lower bounds of H).
+    """
+
+    gradient: Tensor
+    semidefinite: bool
+
+    def product(self, rows: Tensor) -> Tensor: ...
+
+
+class GaussNewton:
+    """H = W (diag p - pp') W': one Jacobian-vector and one vector-Jacobian product. Always positive semidefinite.
+
+    For a piecewise-linear network this *is* the Hessian (proposition 1).
+    """
+
+    kind = "gauss-newton"
+    semidefinite = True
+
+    def __init__(self, linear: Linearisation) -> None:
+        self.linear = linear
+        self.gradient = linear.gradient()
+
+    def product(self, rows: Tensor) -> Tensor:
+        return torch.stack([self._times(row) for row in rows])
+
+    def _times(self, v: Tensor) -> Tensor:
+        return self.linear.vjp(self.linear.covariance(self.linear.jvp(v)))
+
+
+class ExactHessian:
+    """The true Hessian: Gauss-Newton plus the curvature of the logits, sum_k (p - y)_k Hessian(f_k). Can be indefinite."""
+
+    kind = "exact"
+    semidefinite = False
+
+    def __init__(self, linear: Linearisation) -> None:
+        self.linear = linear
+        self.gradient = linear.gradient()
+
+    def product(self, rows: Tensor) -> Tensor:
+        return torch.stack([self._times(row) for row in rows])
+
+    def _times(self, v: Tensor) -> Tensor:
+        scale = float(v.abs().max())
+        if self.linear.constant or scale == 0:
+            return torch.zeros_like(v)
+        x = self.linear.x
+        curved, change = self.linear.double_backward((v / scale).to(x.dtype).to(x.device).reshape(x.shape))
+        assert curved is not None
+        return (curved + self.linear.vjp(self.linear.covariance(change))) * scale
+
+
+def curvature_at(
+    model: Classifier, x: Tensor, target: Target = None, choice: str = "auto"
+) -> tuple[GaussNewton | ExactHessian, list[str]]:
+    """The curvature of the loss at x, and what a reader should know about it.
+
+    `auto` is the true Hessian: Gauss-Newton where the network is piecewise linear (there they are equal), double
+    backward elsewhere, and Gauss-Newton with a note where torch cannot differentiate twice.
+    """
+    if choice not in CHOICES:
+        raise InputError("curvature", f"one of {', '.join(CHOICES)}", repr(choice))
+    linear = Linearisation(model, x, target)
+    if choice == "gauss-newton":
+        return GaussNewton(linear), []
+    if linear.constant or is_piecewise_linear(model, x):
+        notes = ["the network is piecewise linear: its exact Hessian is Gauss-Newton"] if choice == "exact" else []
+        return GaussNewton(linear), notes
+    hessian = ExactHessian(linear)
+    try:
+        linear.double_backward(torch.zeros_like(linear.x))
+    except NOT_DIFFERENTIABLE as error:
+        if choice == "exact":
+            reason = str(error).splitlines()[0]
+            raise InputError("curvature", f"gauss-newton for this network (torch: {reason})", "'exact'") from None
+        note = "torch cannot differentiate this network twice: the Gauss-Newton matrix stands for the Hessian"
+        return GaussNewton(linear), [note]
+    return hessian, []
+
+
+def is_piecewise_linear(model: Classifier, x: Tensor) -> bool:
+    """Whether the second derivative of the logits vanishes at x and at a noisy x. Found out once per model."""
+    if model.piecewise_linear is None:
+        generator = torch.Generator().manual_seed(0)
+        noise = torch.randn(x.shape, generator=generator).to(x) * 0.1
+        model.piecewise_linear = all(_is_flat(model, point) for point in (x, x + noise))
+    return model.piecewise_linear
+
+
+def _is_flat(model: Classifier, x: Tensor) -> bool:
+    x = x[None].detach().clone().requires_grad_()
+    generator = torch.Generator().manual_seed(1)
+    try:
+        logits = model.logits(x)
+        weights = torch.randn(logits.shape, generator=generator).to(logits)
+        (slope,) = torch.autograd.grad(logits, x, weights, create_graph=True, materialize_grads=True)
+        if not slope.requires_grad:
+            return True
+        direction = torch.randn(x.shape, generator=generator).to(x)
+        (curved,) = torch.autograd.grad(slope, x, direction, materialize_grads=True)
+    except NOT_DIFFERENTIABLE:
+        return False
+    return not bool(curved.any())

@@ -1,0 +1,99 @@
+"""Eigenvalues of the input Hessian without the d x d matrix: appendix C by the full factor, and Krylov steps by products."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from secondsight.curvature.hessian import ExactHessian, GaussNewton
+from secondsight.errors import InputError
+
+ROWS = 16384
+LARGEST_DENSE = 2048
+ROUNDING = 1e-6
+"""A proven eigenvalue is raised by this share, for the factor's own rounding."""
+
+
+def full_factor(curvature: GaussNewton) -> Tensor:
+    """B (d x c) with H = BB': column k is sqrt(p_k) grad log p_k, one backward pass. In the network's precision."""
+    linear = curvature.linear
+    factor = torch.empty(linear.classes, linear.size, dtype=linear.x.dtype, device=linear.device)
+    for k in range(linear.classes):
+        factor[k] = linear.factor_column(k)
+    return factor.T
+
+
+def eigh_of_factor(factor: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (falling) and eigenvectors (columns) of BB' from the smaller of B'B and BB' (appendix C).
+
+    Only directions with a non-zero eigenvalue are returned.
+    """
+    d, c = factor.shape
+    if d <= c:
+        values, vectors = torch.linalg.eigh(factor.double() @ factor.double().T)
+        return values.flip(0).clamp(min=0), vectors.flip(1)
+    gram = _gram(factor)
+    values, rotation = torch.linalg.eigh(gram)
+    values, rotation = values.flip(0), rotation.flip(1)
+    kept = values > values[0].clamp(min=0) * 1e-12
+    values, rotation = values[kept], rotation[:, kept]
+    return values, (factor.double() @ rotation) / values.sqrt()
+
+
+def _gram(factor: Tensor) -> Tensor:
+    """B'B in float64, a block of rows at a time, so that no float64 copy of B is made."""
+    total = torch.zeros(factor.shape[1], factor.shape[1], dtype=torch.float64, device=factor.device)
+    for block in factor.split(ROWS):
+        block = block.double()
+        total += block.T @ block
+    return total
+
+
+def proven_top_eigenvalue(curvature: GaussNewton | ExactHessian) -> float:
+    """The largest eigenvalue of H, from all of H: c backward passes, or d products for a small indefinite H."""
+    if isinstance(curvature, GaussNewton):
+        factor = full_factor(curvature)
+        small = factor.double() @ factor.double().T if factor.shape[0] <= factor.shape[1] else _gram(factor)
+    else:
+        size = curvature.linear.size
+        if size > LARGEST_DENSE:
+            may_be = f"'estimated' for an exact Hessian of more than {LARGEST_DENSE} inputs (or curvature='gauss-newton')"
+            raise InputError("bound", may_be, f"'proven' with {size} inputs")
+        small = curvature.product(torch.eye(size, dtype=torch.float64, device=curvature.gradient.device))
+        small = (small + small.T) / 2
+    return max(0.0, float(torch.linalg.eigvalsh(small)[-1])) * (1 + ROUNDING)
+
+
+def krylov_eigh(
+    curvature: GaussNewton | ExactHessian, k: int, tolerance: float, seed: int
+) -> tuple[Tensor, Tensor]:
+    """The k largest eigenvalues, falling, and eigenvectors (columns), by Lanczos steps with full reorthogonalisation."""
+    d = curvature.linear.size
+    generator = torch.Generator().manual_seed(seed)
+
+    def probe() -> Tensor:
+        return torch.randn(d, generator=generator, dtype=torch.float64).to(curvature.gradient)
+
+    vectors: list[Tensor] = []
+    products: list[Tensor] = []
+    candidate = curvature.gradient + probe() * float(curvature.gradient.norm()) / d**0.5
+    while True:
+        known = torch.stack(vectors) if vectors else candidate.new_empty(0, d)
+        for attempt in (candidate, probe()):
+            vector = attempt
+            for _ in range(2):
+                vector = vector - (known @ vector) @ known
+            # Nothing new: the Krylov space is invariant, so a fresh start looks for what it missed.
+            if float(vector.norm()) > 1e-8 * float(attempt.norm()) and bool(attempt.any()):
+                break
+        vectors.append(vector / vector.norm())
+        products.append(curvature.product(vectors[-1][None])[0])
+        candidate = products[-1]
+        v, hv = torch.stack(vectors), torch.stack(products)
+        matrix = v @ hv.T
+        values, coefficients = torch.linalg.eigh((matrix + matrix.T) / 2)
+        values, coefficients = values.flip(0)[:k], coefficients.flip(1)[:, :k]
+        residuals = (coefficients.T @ hv - values[:, None] * (coefficients.T @ v)).norm(dim=1)
+        settled = len(vectors) >= k and bool((residuals <= tolerance * values.abs().max()).all())
+        if settled or len(vectors) == d:
+            return values, (coefficients.T @ v).T

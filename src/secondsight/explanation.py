@@ -1,0 +1,286 @@
+"""The result: a map, the proof of its optimality, the path it was chosen from, and what was asked."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor
+
+from secondsight.errors import InputError, SecondsightError
+from secondsight.render.figure import Panel, bars_figure, maps_figure, overlay, picture
+from secondsight.render.normalise import normalise
+from secondsight.solve.certificate import Support
+
+FORMAT = 1
+"""Version of the NPZ files."""
+
+Basis = Literal["estimated", "proven"]
+
+
+@dataclass(frozen=True)
+class EigenvalueBound:
+    """An upper bound of the Hessian's largest eigenvalue, and what it rests on."""
+
+    value: float
+    basis: Basis
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class SecondOrder:
+    """Does second order matter? Degrees between CAFO and CASO at lambda1 = 0 and equal lambda2; 0 is no difference.
+
+    error: a bound of the error of `angle`, in degrees.
+    """
+
+    angle: float
+    error: float
+    sentence: str
+
+    @classmethod
+    def of(cls, angle: float, error: float) -> SecondOrder:
+        if angle < 5:
+            verdict = "Second order hardly matters for this input"
+        elif angle < 20:
+            verdict = "Second order matters somewhat for this input"
+        else:
+            verdict = "Second order matters for this input"
+        within = f" (to within {error:.1f})" if error > 1 else ""
+        sentence = f"{verdict}: without sparsity, CASO and CAFO point {angle:.1f} degrees apart{within}."
+        return cls(angle, error, sentence)
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """The map at one lambda1.
+
+    objective: by the exact product where the point is certified, else a lower bound of it.
+    relative_gap: certified gap over |objective|; None where no exact product was taken at this map.
+    """
+
+    lambda1: float
+    sparsity: float
+    objective: float
+    relative_gap: float | None
+    delta: Tensor = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Which input features the decision hangs on.
+
+    `delta` is the perturbation that raises the loss of the target class most, under the penalties: where it is
+    positive, increasing that feature works *against* the class; where it is negative, decreasing it does. It lives in
+    the space of the input (pixels in [0, 1] for pictures). Tensors are on the CPU.
+
+    Attributes:
+        input, delta, gradient: of the input's shape; the gradient is that of the loss.
+        target, label, probability: the explained class.
+        method: cafo or caso.
+        lambda1, lambda1_max: the chosen penalty, and the smallest whose map is all zero.
+        lambda2: L/2 + c1 (the paper's lambda2; the objective has lambda2 |D|^2).
+        sparsity: share of pixels that are zero in all channels.
+        gap, relative_gap: proven distance from the optimal objective; over |objective|.
+        certified: False, or what the proof rests on: "estimated" or "proven" largest eigenvalue.
+        support: which zeros and non-zeros of the *optimal* map are proven.
+        products: exact Hessian products used.
+        curvature: "gauss-newton", "exact" or None (cafo).
+        top_eigenvalue, top_eigenvalue_bound: the L that lambda2 was set from, and the bound the certificate uses.
+        path: maps by falling lambda1.
+        second_order: does second order matter? None for cafo.
+        settings, notes: what was asked; what a reader should know.
+    """
+
+    input: Tensor = field(repr=False)
+    delta: Tensor = field(repr=False)
+    gradient: Tensor = field(repr=False)
+    target: int
+    label: str
+    probability: float
+    method: str
+    lambda1: float
+    lambda1_max: float
+    lambda2: float
+    sparsity: float
+    gap: float
+    relative_gap: float
+    certified: Literal[False, "estimated", "proven"]
+    support: Support = field(repr=False)
+    products: int
+    curvature: str | None
+    top_eigenvalue: float | None
+    top_eigenvalue_bound: EigenvalueBound | None
+    path: tuple[PathPoint, ...] = field(repr=False)
+    second_order: SecondOrder | None
+    settings: dict[str, Any] = field(repr=False)
+    notes: tuple[str, ...]
+    seconds: float
+
+    def map(self) -> NDArray[np.float64]:
+        """The map for display: 2-D, in [0, 1] (appendix D of the paper)."""
+        return normalise(self.delta.numpy())
+
+    def summary(self) -> dict[str, Any]:
+        """Everything but the arrays, ready for JSON."""
+        bound, second = self.top_eigenvalue_bound, self.second_order
+        return {
+            "model": self.settings.get("model"),
+            "target": self.target,
+            "label": self.label,
+            "probability": self.probability,
+            "method": self.method,
+            "lambda1": self.lambda1,
+            "lambda1_max": self.lambda1_max,
+            "lambda2": self.lambda2,
+            "sparsity": self.sparsity,
+            "gap": _finite(self.gap),
+            "relative_gap": _finite(self.relative_gap),
+            "certified": self.certified,
+            "products": self.products,
+            "curvature": self.curvature,
+            "top_eigenvalue": self.top_eigenvalue,
+            "top_eigenvalue_bound": None if bound is None else bound.value,
+            "top_eigenvalue_basis": None if bound is None else bound.basis,
+            "second_order_angle": None if second is None else second.angle,
+            "second_order_error": None if second is None else second.error,
+            "second_order": None if second is None else second.sentence,
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+    def cafo(self) -> Tensor:
+        """The CAFO map at this explanation's lambda1 and lambda2: the same map without the second-order term."""
+        gradient = self.gradient.double()
+        kept = gradient - gradient.clamp(-self.lambda1, self.lambda1)
+        return (kept / (2 * self.lambda2)).to(self.delta.dtype)
+
+    def figure(self) -> Figure:
+        """The input, the map (for CASO beside CAFO at the same penalties), an overlay, and the maps along lambda1."""
+        title = f"{self.label}, p = {self.probability:.3g}"
+        name = self.settings.get("model")
+        title = f"{name}: {title}" if name else title
+        if self.delta.ndim != 3:
+            axes = ("feature", "delta (positive: against the class)")
+            return bars_figure(f"{title}, {self.method}", self.delta.double().flatten().numpy(), axes)
+        seen, shades = picture(self.input.numpy()), self.map()
+        panels = [Panel(seen, "input")]
+        if self.method == "caso":
+            panels.append(Panel(normalise(self.cafo().numpy()), "CAFO, same penalties"))
+        panels.append(Panel(shades, f"{self.method.upper()}, {self.sparsity:.0%} zero, {self._proof()}"))
+        panels.append(Panel(overlay(seen, shades), "overlay"))
+        strip = [
+            Panel(normalise(point.delta.numpy()), f"{point.lambda1:.1e}\n{point.sparsity:.1%} zero", point.lambda1 == self.lambda1)
+            for point in self.path
+        ]
+        return maps_figure(title, panels, strip)
+
+    def _proof(self) -> str:
+        if self.method == "cafo":
+            return "exact"
+        return f"gap {self.relative_gap:.0e}" if self.certified else "not certified"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the figure (.png) or everything (.npz). Nothing half-written is ever left under that name."""
+        path = Path(path)
+        if path.suffix.lower() == ".png":
+            figure = self.figure()
+            write_whole(path, lambda file: figure.savefig(file, format="png"))
+        elif path.suffix.lower() == ".npz":
+            arrays = self._arrays()
+            write_whole(path, lambda file: np.savez_compressed(file, **arrays))
+        else:
+            raise InputError("path", "a name that ends in .png or .npz", repr(str(path)))
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        record = self.summary() | {
+            "format": FORMAT,
+            "gap": self.gap,
+            "relative_gap": self.relative_gap,
+            "second_order": None if self.second_order is None else asdict(self.second_order),
+            "settings": self.settings,
+            "path": [[p.lambda1, p.sparsity, p.objective, p.relative_gap] for p in self.path],
+        }
+        return {
+            "record": np.array(json.dumps(record)),
+            "input": self.input.numpy(),
+            "delta": self.delta.numpy(),
+            "gradient": self.gradient.numpy(),
+            "support_nonzero": self.support.nonzero.numpy(),
+            "support_zero": self.support.zero.numpy(),
+            "path_deltas": np.stack([point.delta.numpy() for point in self.path]),
+        }
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Explanation:
+        """Read what `save("x.npz")` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                record = json.loads(str(arrays["record"]))
+                if record["format"] != FORMAT:
+                    raise SecondsightError(f"{path} has format {record['format']}; this version reads format {FORMAT}")
+                return cls._from(record, {name: torch.from_numpy(arrays[name]) for name in arrays.files if name != "record"})
+        except FileNotFoundError:
+            raise SecondsightError(f"{path} does not exist") from None
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise SecondsightError(f"{path} is no explanation saved by secondsight ({error})") from None
+
+    @classmethod
+    def _from(cls, record: dict[str, Any], arrays: dict[str, Tensor]) -> Explanation:
+        bound = record["top_eigenvalue_bound"]
+        second = record["second_order"]
+        scalars = (
+            "target label probability method lambda1 lambda1_max lambda2 sparsity gap relative_gap certified "
+            "products curvature top_eigenvalue settings seconds"
+        )
+        return cls(
+            **{name: record[name] for name in scalars.split()},
+            input=arrays["input"],
+            delta=arrays["delta"],
+            gradient=arrays["gradient"],
+            support=Support(arrays["support_nonzero"], arrays["support_zero"]),
+            top_eigenvalue_bound=None if bound is None else EigenvalueBound(bound, record["top_eigenvalue_basis"]),
+            path=tuple(
+                PathPoint(*point, delta=delta)
+                for point, delta in zip(record["path"], arrays["path_deltas"], strict=True)
+            ),
+            second_order=None if second is None else SecondOrder(**second),
+            notes=tuple(record["notes"]),
+        )
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write under a temporary name and rename, so that a reader sees the old file or the new one, never half of one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise SecondsightError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        os.unlink(temporary)
+        raise SecondsightError(f"{path} cannot be written: {error.strerror}") from None
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,0 +1,57 @@
+"""CASO (definition 3): maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2, lambda2 = L/2 + c1."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from secondsight.curvature.hessian import curvature_at
+from secondsight.curvature.spectrum import proven_top_eigenvalue
+from secondsight.explanation import EigenvalueBound, Explanation, SecondOrder
+from secondsight.methods.record import Scene
+from secondsight.methods.settings import Settings
+from secondsight.model import Classifier
+from secondsight.solve.caso import CasoSolver, Demands, Products
+
+
+def caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
+    curvature, notes = curvature_at(model, x, settings.target, settings.curvature)
+    scene = Scene(model, curvature.linear, curvature.gradient, settings)
+    proven = settings.bound == "proven"
+    solver = CasoSolver(
+        scene.unit_gradient,
+        Products(curvature.product, settings.max_products, settings.progress),
+        curvature.semidefinite,
+        scene.sparsity,
+        Demands(
+            rule=settings.rule(scene.unit),
+            c1=settings.c1,
+            lambda2=settings.lambda2,
+            tolerance=settings.tolerance,
+            certify=settings.certify,
+            max_products=settings.max_products,
+            seed=settings.seed,
+            dtype=scene.dtype,
+            top_eigenvalue=proven_top_eigenvalue(curvature) if proven else None,
+        ),
+        notes=notes,
+    )
+    solution = solver.solve()
+    certificate = solution.choice.point.certificate
+    good = certificate is not None and certificate.relative_gap <= settings.tolerance
+    basis: Literal["estimated", "proven"] = "proven" if proven else "estimated"
+    problem = solution.problem
+    return scene.explanation(
+        solution.choice,
+        lambda1_max=solution.lambda1_max,
+        notes=list(solution.notes),
+        method="caso",
+        lambda2=problem.lambda2,
+        certified=basis if good else False,
+        products=solution.products,
+        curvature=curvature.kind,
+        top_eigenvalue=solution.top_eigenvalue,
+        top_eigenvalue_bound=EigenvalueBound(2 * problem.lambda2 - problem.mu, basis),
+        second_order=SecondOrder.of(solution.angle, solution.angle_error),
+    )

@@ -1,0 +1,78 @@
+"""What a user may ask of a method, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from secondsight.errors import InputError
+from secondsight.model import Target
+from secondsight.solve.select import Rule
+
+BOUNDS = ("estimated", "proven")
+CERTIFY = ("chosen", "path")
+LAMBDA1_RULES = ("auto", "paper")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One request, as the user made it. `explain` documents each field."""
+
+    target: Target
+    lambda1: str | float
+    c1: float
+    lambda2: float | None
+    curvature: str
+    tolerance: float
+    certify: str
+    max_products: int
+    seed: int
+    bound: str
+    sparsity_range: tuple[float, float]
+    path_points: int
+    path_smallest: float
+    progress: Callable[[int], None] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.lambda1, str):
+            _one_of("lambda1", self.lambda1, LAMBDA1_RULES, "or a number")
+        else:
+            _number("lambda1", self.lambda1, 0.0, inclusive=True)
+        _number("c1", self.c1, 0.0)
+        if self.lambda2 is not None:
+            _number("lambda2", self.lambda2, 0.0)
+        _number("tolerance", self.tolerance, 0.0)
+        _one_of("certify", self.certify, CERTIFY)
+        _one_of("bound", self.bound, BOUNDS)
+        _whole("max_products", self.max_products, 1)
+        _whole("path_points", self.path_points, 12)
+        if not 0 < self.path_smallest < 1:
+            raise InputError("path_smallest", "between 0 and 1, a share of lambda1_max", self.path_smallest)
+        low, high = self.sparsity_range
+        if not 0 <= low < high <= 1:
+            raise InputError("sparsity_range", "two numbers 0 <= low < high <= 1", self.sparsity_range)
+
+    def rule(self, unit: float) -> Rule:
+        """The choice of lambda1 for a solver whose unit of lambda1 is `unit`."""
+        return Rule(self.lambda1, self.sparsity_range, self.path_points, self.path_smallest, unit)
+
+    def asked(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "progress"}
+
+
+def _one_of(argument: str, value: str, choices: tuple[str, ...], more: str = "") -> None:
+    if value not in choices:
+        raise InputError(argument, " ".join(filter(None, [f"one of {', '.join(choices)}", more])), repr(value))
+
+
+def _number(argument: str, value: float, least: float, inclusive: bool = False) -> None:
+    fits = isinstance(value, (int, float)) and math.isfinite(value) and (value >= least if inclusive else value > least)
+    if not fits:
+        raise InputError(argument, f"a finite number {'of at least' if inclusive else 'above'} {least:g}", repr(value))
+
+
+def _whole(argument: str, value: int, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(argument, f"a whole number of at least {least}", repr(value))

@@ -1,0 +1,289 @@
+"""A user's network made safe to explain: logits of pixels, and everything put back as it was."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from secondsight import images
+from secondsight.errors import InputError, ModelError, SecondsightWarning
+
+Target = int | str | None
+Item = images.Photograph | Tensor
+
+DEFAULT_CROP = 0.875
+"""Side of the centre crop over the shorter side of the scaled photograph, as usual for ImageNet."""
+
+
+class Classifier:
+    """A network that gives logits, with its preprocessing and class names.
+
+    `net` maps a *normalised* batch to logits of shape (N, classes). The classifier itself is called with pixels in
+    [0, 1], so every map lives in the space of the picture:
+
+        logits = net((x - mean) / std)
+
+    Args:
+        net: a module, or any function of a batch. It is used in eval mode with frozen parameters and given back as it
+            was. A half-precision module is copied and computed in float32.
+        mean, std: normalisation, a number or one number per channel. None: no normalisation.
+        size: height and width of the pictures it takes, or one number for both. None: any size.
+        labels: the class names, in order.
+        input_shape: shape of one input of a network that does not take pictures (tabular, embeddings): any float is
+            then allowed, and `size`, `channels`, `resize` do not apply.
+        channels: 1, 3 or 4; by default as many as `mean` or `std` has, else 3.
+        resize: length of a photograph's shorter side before the centre crop; by default size / 0.875.
+        interpolation: bilinear, bicubic, lanczos or nearest.
+        name: shown in figures and tables.
+        piecewise_linear: whether the logits are piecewise linear in the input. None: found out once, by
+            differentiating twice, at the first explanation.
+
+    Example:
+        >>> model = Classifier(nn.Linear(4, 3), input_shape=(4,), labels=["setosa", "versicolor", "virginica"])
+        >>> model(torch.zeros(2, 4)).shape
+        torch.Size([2, 3])
+        >>> model.target_index("virginica", classes=3)
+        2
+    """
+
+    def __init__(
+        self,
+        net: Callable[[Tensor], Tensor],
+        mean: float | Sequence[float] | None = None,
+        std: float | Sequence[float] | None = None,
+        size: int | tuple[int, int] | None = None,
+        labels: Sequence[str] | None = None,
+        *,
+        input_shape: Sequence[int] | None = None,
+        channels: int | None = None,
+        resize: int | None = None,
+        interpolation: str = "bilinear",
+        name: str | None = None,
+        piecewise_linear: bool | None = None,
+    ) -> None:
+        if not callable(net):
+            raise InputError("net", "a torch.nn.Module or a function of a batch", type(net).__name__)
+        if interpolation not in images.FILTERS:
+            raise InputError("interpolation", f"one of {', '.join(images.FILTERS)}", repr(interpolation))
+        self.net = net
+        self.name = name or type(net).__name__
+        self.labels = None if labels is None else [str(label) for label in labels]
+        self.piecewise_linear = piecewise_linear
+        self.notes: list[str] = []
+        self.takes_pictures = input_shape is None
+        self.mean = _per_channel("mean", mean, self.takes_pictures)
+        self.std = _per_channel("std", std, self.takes_pictures)
+        if self.std is not None and not bool((self.std > 0).all()):
+            raise InputError("std", "positive", std)
+        self.channels = _channels(channels, self.mean, self.std) if self.takes_pictures else 0
+        self.size = (size, size) if isinstance(size, int) else size
+        self.resize = resize or (math.floor(min(self.size) / DEFAULT_CROP) if self.size else None)
+        self.interpolation = interpolation
+        # None stands for "any length".
+        self.input_shape: tuple[int | None, ...]
+        if input_shape is not None:
+            self.input_shape = tuple(input_shape)
+        else:
+            self.input_shape = (self.channels, *(self.size or (None, None)))
+        self._computed = self._in_computing_precision(net)
+        self._checked = False
+
+    def _in_computing_precision(self, net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        if isinstance(net, nn.Module) and _dtype(net) in (torch.float16, torch.bfloat16):
+            self.notes.append(f"the {_dtype(net)} network was computed in float32")
+            return copy.deepcopy(net).float()
+        return net
+
+    def __repr__(self) -> str:
+        shape = "x".join("any" if n is None else str(n) for n in self.input_shape)
+        return f"Classifier({self.name}, input {shape})"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network lives (the CPU for a function without parameters)."""
+        tensor = _first_float(self._computed)
+        return torch.device("cpu") if tensor is None else tensor.device
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Logits of a batch of inputs (pixels in [0, 1] for a network of pictures)."""
+        with self.ready():
+            return self.logits(self.batch(x))
+
+    def load(self, photograph: images.Photograph) -> Tensor:
+        """The (C, H, W) tensor of a photograph, scaled and cropped as this network wants it."""
+        if not self.takes_pictures:
+            raise InputError("photograph", f"a tensor of shape {self.input_shape}, for this is no network of pictures", photograph)
+        picture = images.read(photograph, self.channels)
+        if self.size is not None and self.resize is not None:
+            picture = images.fit(picture, self.size, self.resize, self.interpolation)
+        return images.to_tensor(picture)
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Eval mode, frozen parameters and differentiable attention inside; everything as it was after."""
+        net = self._computed
+        modules = list(net.modules()) if isinstance(net, nn.Module) else []
+        modes = [module.training for module in modules]
+        parameters = list(net.parameters()) if isinstance(net, nn.Module) else []
+        wanted = [parameter.requires_grad for parameter in parameters]
+        fast_path = torch.backends.mha.get_fastpath_enabled()
+        try:
+            for module in modules:
+                module.training = False
+            for parameter in parameters:
+                parameter.requires_grad_(False)
+            # Fused attention has neither forward mode nor a second derivative.
+            torch.backends.mha.set_fastpath_enabled(False)
+            with sdpa_kernel(SDPBackend.MATH), torch.enable_grad():
+                yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast_path)
+            for module, mode in zip(modules, modes, strict=True):
+                module.training = mode
+            for parameter, want in zip(parameters, wanted, strict=True):
+                parameter.requires_grad_(want)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits of a batch as `batch` returns it. For use inside `ready()`: no checks, differentiable."""
+        if self.mean is not None:
+            x = x - self.mean.to(x)
+        if self.std is not None:
+            x = x / self.std.to(x)
+        return self._computed(x)
+
+    def tensor(self, item: Item) -> Tensor:
+        """One input of any accepted kind as a checked tensor, without batch dimension, on the network's device."""
+        if isinstance(item, Tensor):
+            if item.ndim != len(self.input_shape):
+                raise InputError("the input", f"of shape {self._shape_text()}", f"of shape {tuple(item.shape)}")
+            return self.batch(item[None])[0]
+        if isinstance(item, (str, Path, Image.Image)) or hasattr(item, "__fspath__"):
+            return self.batch(self.load(item)[None])[0]
+        raise InputError("the input", "a path, a PIL image or a float tensor", f"a {type(item).__name__}")
+
+    def batch(self, x: Tensor) -> Tensor:
+        """A batch checked for shape, type and values, on the network's device and in its precision."""
+        shape = tuple(x.shape[1:])
+        fits = len(shape) == len(self.input_shape) and all(
+            want in (None, n) for want, n in zip(self.input_shape, shape, strict=True)
+        )
+        if not fits:
+            raise InputError("the input", f"of shape {self._shape_text()} or a batch of it", f"of shape {tuple(x.shape)}")
+        if x.numel() == 0:
+            raise InputError("the input", "at least one number", f"empty, of shape {tuple(x.shape)}")
+        if not x.is_floating_point():
+            hint = ": divide by 255" if x.dtype == torch.uint8 else ""
+            raise InputError("the input", "a tensor of floats", f"of {x.dtype}{hint}")
+        x = x.detach()
+        if not bool(torch.isfinite(x).all()):
+            raise InputError("the input", "finite", "a tensor with NaN or infinite entries")
+        if self.takes_pictures and (x.min() < 0 or x.max() > 1):
+            raise InputError(
+                "pixels",
+                "in [0, 1], before normalisation (mean and std belong to the Classifier)",
+                f"in [{x.min():.3g}, {x.max():.3g}]",
+            )
+        weights = _first_float(self._computed)
+        if weights is not None:
+            return x.to(weights)
+        return x if x.dtype == torch.float64 else x.float()
+
+    def check_logits(self, logits: Tensor) -> None:
+        """Refuse what is no batch of finite logits; warn, once, of probabilities."""
+        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
+            what = f"a tensor of shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+            raise ModelError(f"the network must return logits of shape (N, classes) with two classes or more, not {what}")
+        if not bool(torch.isfinite(logits).all()):
+            raise ModelError("the network returned NaN or infinite logits for this input")
+        if self._checked:
+            return
+        classes = logits.shape[1]
+        if self.labels is not None and len(self.labels) != classes:
+            raise ModelError(f"the network has {classes} classes but {len(self.labels)} labels were given")
+        self._checked = True
+        if bool((logits >= 0).all()) and bool(((logits.double().sum(1) - 1).abs() < 1e-4).all()):
+            note = (
+                "the network's outputs are non-negative and sum to one: they look like probabilities, "
+                "but logits are needed. Remove its last softmax; the map below explains a softmax of a softmax"
+            )
+            self.notes.append(note)
+            warnings.warn(note, SecondsightWarning, stacklevel=2)
+
+    def target_index(self, target: int | str, classes: int) -> int:
+        """The class index that a user's index or class name stands for."""
+        if isinstance(target, str) and not target.lstrip("-").isdigit():
+            return self._named_target(target)
+        index = int(target)
+        if isinstance(target, bool) or not 0 <= index < classes:
+            raise InputError("target", f"a class index from 0 to {classes - 1} or a class name", repr(target))
+        return index
+
+    def _named_target(self, name: str) -> int:
+        if self.labels is None:
+            raise InputError("target", "a class index, for this model has no labels", repr(name))
+        wanted = _plain(name)
+        plain = [_plain(label) for label in self.labels]
+        found = [i for i, label in enumerate(plain) if label == wanted]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError("target", f"one of the indices {', '.join(map(str, found))}, which share that name", repr(name))
+        near = difflib.get_close_matches(wanted, plain, n=3, cutoff=0.5)
+        near += [label for label in plain if wanted in label and label not in near][:3]
+        hint = f" (near: {', '.join(near)})" if near else ""
+        raise InputError("target", f"a class index or one of the model's labels{hint}", repr(name))
+
+    def label(self, index: int) -> str:
+        """The name of a class, or its index as text."""
+        return str(index) if self.labels is None else self.labels[index]
+
+    def _shape_text(self) -> str:
+        names = ("C", "H", "W")
+        return "(" + ", ".join(names[i] if n is None else str(n) for i, n in enumerate(self.input_shape)) + ")"
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", " ")
+
+
+def _first_float(net: object) -> Tensor | None:
+    if not isinstance(net, nn.Module):
+        return None
+    tensors = [*net.parameters(), *net.buffers()]
+    return next((t for t in tensors if t.is_floating_point()), None)
+
+
+def _dtype(net: nn.Module) -> torch.dtype | None:
+    tensor = _first_float(net)
+    return None if tensor is None else tensor.dtype
+
+
+def _per_channel(argument: str, value: float | Sequence[float] | None, pictures: bool) -> Tensor | None:
+    if value is None:
+        return None
+    tensor = torch.as_tensor(value, dtype=torch.float64)
+    if not bool(torch.isfinite(tensor).all()) or tensor.ndim > 1:
+        raise InputError(argument, "a number or one number per channel", value)
+    return tensor.reshape(-1, 1, 1) if pictures and tensor.ndim else tensor
+
+
+def _channels(channels: int | None, *statistics: Tensor | None) -> int:
+    lengths = {len(t) for t in statistics if t is not None and t.ndim}
+    if channels is not None:
+        lengths.add(channels)
+    if len(lengths) > 1:
+        raise InputError("channels", "the length of mean and of std", sorted(lengths))
+    count = lengths.pop() if lengths else 3
+    if count not in images.MODES:
+        raise InputError("channels", "1, 3 or 4 for pictures (else give input_shape)", count)
+    return count

@@ -1,0 +1,90 @@
+"""Figures from plain arrays: what was seen, the maps beside it, and the strip of maps along lambda1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+MAP_COLOURS = "inferno"
+CHOSEN = "#2ca02c"
+FOR, AGAINST = "#3b6fb6", "#c8452f"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture with its caption: a map (H, W) in [0, 1], or a picture (H, W, 3)."""
+
+    image: Array
+    caption: str
+    chosen: bool = False
+
+
+def picture(pixels: NDArray[np.floating]) -> Array:
+    """(C, H, W) pixels in [0, 1] as an (H, W, 3) picture; transparency is laid on white."""
+    image = np.moveaxis(np.asarray(pixels, dtype=np.float64), 0, -1)
+    if image.shape[-1] == 4:
+        alpha = image[..., 3:]
+        image = image[..., :3] * alpha + 1 - alpha
+    if image.shape[-1] != 3:
+        image = np.repeat(image[..., :1], 3, axis=-1)
+    return np.clip(image, 0, 1)
+
+
+def overlay(image: Array, shades: Array) -> Array:
+    """The map's shades, in a warm colour, on a dimmed grey copy of the picture."""
+    grey = image.mean(-1, keepdims=True) * 0.45
+    weight = shades[..., None] ** 0.7
+    return grey * (1 - weight) + np.array([1.0, 0.82, 0.18]) * weight
+
+
+def maps_figure(title: str, panels: Sequence[Panel], strip: Sequence[Panel]) -> Figure:
+    """Large panels in a row, and below them a strip of small ones."""
+    height, width = panels[0].image.shape[:2]
+    shape = min(max(height / width, 0.4), 2.5)
+    columns = max(len(panels), 1)
+    small = 12.0 / max(len(strip), 1)
+    heights = [12.0 / columns * shape + 0.35, small * shape + 0.55]
+    if not strip:
+        heights = heights[:1]
+    figure = Figure(figsize=(12.0, sum(heights) + 0.5), dpi=120, layout="constrained")
+    figure.suptitle(title, fontsize=12)
+    parts = np.atleast_1d(figure.subfigures(len(heights), 1, height_ratios=heights))
+    _row(parts[0].subplots(1, columns, squeeze=False)[0], panels, fontsize=10)
+    if strip:
+        _row(parts[1].subplots(1, len(strip), squeeze=False)[0], strip, fontsize=6)
+    return figure
+
+
+def _row(axes: NDArray[np.object_], panels: Sequence[Panel], fontsize: int) -> None:
+    for ax, panel in zip(axes, panels, strict=True):
+        _draw(ax, panel, fontsize)
+
+
+def _draw(ax: Axes, panel: Panel, fontsize: int) -> None:
+    ax.imshow(panel.image, cmap=MAP_COLOURS, vmin=0, vmax=1, interpolation="antialiased")
+    ax.set_title(panel.caption, fontsize=fontsize, color=CHOSEN if panel.chosen else "black")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for spine in ax.spines.values():
+        spine.set_visible(panel.chosen)
+        spine.set_color(CHOSEN)
+        spine.set_linewidth(3)
+
+
+def bars_figure(title: str, values: Array, captions: tuple[str, str]) -> Figure:
+    """Signed bars, one per feature, for inputs that are no pictures."""
+    figure = Figure(figsize=(10, 3.2), dpi=120, layout="constrained")
+    ax = figure.subplots()
+    ax.bar(np.arange(len(values)), values, color=np.where(values > 0, AGAINST, FOR))
+    ax.axhline(0, color="black", linewidth=0.8)
+    ax.set_title(title, fontsize=11)
+    ax.set_xlabel(captions[0])
+    ax.set_ylabel(captions[1])
+    return figure

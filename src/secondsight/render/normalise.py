@@ -1,0 +1,33 @@
+"""From importance values to shades: appendix D of the paper, safe for maps that are nearly or wholly zero."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+PERCENTILE = 99.0
+
+Array = NDArray[np.float64]
+
+
+def normalise(values: NDArray[np.floating], percentile: float = PERCENTILE) -> Array:
+    """A 2-D array in [0, 1]: absolute values, summed over channels, divided by their 99th percentile, clipped.
+
+    (C, H, W) is summed over C; (H, W) is taken as it is; (d,) becomes one row. Where more than 99 % of the sums are
+    zero the percentile is taken over the others; an all-zero map stays zero.
+
+    Example:
+        >>> normalise(np.array([[[0.0, -2.0], [1.0, 8.0]]]), percentile=100)
+        array([[0.   , 0.25 ],
+               [0.125, 1.   ]])
+    """
+    sums = np.abs(np.asarray(values, dtype=np.float64))
+    if sums.ndim > 2:
+        sums = sums.reshape(-1, *sums.shape[-2:]).sum(0)
+    sums = np.atleast_2d(sums)
+    cap = np.percentile(sums, percentile)
+    if cap == 0 and sums.any():
+        cap = np.percentile(sums[sums > 0], percentile)
+    if cap == 0:
+        return np.zeros_like(sums)
+    return np.minimum(sums / cap, 1.0)

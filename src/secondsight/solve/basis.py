@@ -1,0 +1,93 @@
+"""What is known of H from exact products: a growing orthonormal basis V and HV."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+DEPENDENT = 1e-5
+"""A new vector of which less than this is new adds only rounding noise."""
+
+SMALLEST = 1e-7
+"""Smallest kept eigenvalue of the basis' correlation matrix in H: below it float32 products are noise."""
+
+
+@dataclass(frozen=True)
+class RitzPair:
+    """An approximate eigenvalue, the norm of its residual (an exact eigenvalue lies within it), and its vector."""
+
+    value: float
+    residual: float
+    vector: Tensor
+
+
+class Basis:
+    """Rows V, orthonormal, with their exact products HV."""
+
+    def __init__(self, size: int, like: Tensor) -> None:
+        self.vectors = like.new_empty(0, size)
+        self.products = like.new_empty(0, size)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def append(self, rows: Tensor, products: Tensor) -> None:
+        """Take in vectors with their exact products; what is already spanned is left out."""
+        for row, product in zip(rows, products, strict=True):
+            norm = row.norm()
+            if norm == 0:
+                continue
+            v, hv = row / norm, product / norm
+            for _ in range(2):
+                overlap = self.vectors @ v
+                v = v - overlap @ self.vectors
+                hv = hv - overlap @ self.products
+            new = v.norm()
+            if new < DEPENDENT:
+                continue
+            self.vectors = torch.cat([self.vectors, (v / new)[None]])
+            self.products = torch.cat([self.products, (hv / new)[None]])
+
+    def projected(self) -> Tensor:
+        """V'HV, symmetric."""
+        matrix = self.vectors @ self.products.T
+        return (matrix + matrix.T) / 2
+
+    def ritz(self) -> tuple[RitzPair, RitzPair]:
+        """The bottom and the top Ritz pair. The top value never exceeds the largest eigenvalue of H."""
+        values, coefficients = torch.linalg.eigh(self.projected())
+        return self._pair(values[0], coefficients[:, 0]), self._pair(values[-1], coefficients[:, -1])
+
+    def _pair(self, value: Tensor, coefficients: Tensor) -> RitzPair:
+        vector = coefficients @ self.vectors
+        residual = coefficients @ self.products - value * vector
+        return RitzPair(float(value), float(residual.norm()), vector)
+
+    def factor(self, shift: float = 0.0) -> Tensor:
+        """Rows U with U'U = GV (V'GV)^-1 V'G <= G, the Nystrom approximation of a semidefinite G = H + shift I.
+
+        Exact on span(V). An indefinite H is made semidefinite by a shift of at least -(its smallest eigenvalue).
+        """
+        products = self.products + shift * self.vectors
+        matrix = self.projected() + shift * torch.eye(len(self)).to(products)
+        scale = matrix.diagonal().clamp(min=0).sqrt()
+        kept = scale > 0
+        if not bool(kept.any()):
+            return products[:0]
+        scale, products = scale[kept], products[kept]
+        correlation = matrix[kept][:, kept] / scale[:, None] / scale
+        values, rotation = torch.linalg.eigh(correlation)
+        large = values > SMALLEST
+        mixing = rotation[:, large] / values[large].sqrt() / scale[:, None]
+        return mixing.T @ products
+
+
+def top_of_factor(factor: Tensor) -> tuple[float, Tensor]:
+    """Largest eigenvalue and unit eigenvector of U'U: a lower bound of L, tighter than any Ritz value of the same basis."""
+    if len(factor) == 0:
+        return 0.0, factor.new_zeros(factor.shape[1])
+    values, rotation = torch.linalg.eigh(factor @ factor.T)
+    vector = rotation[:, -1] @ factor
+    return float(values[-1]), vector / vector.norm()

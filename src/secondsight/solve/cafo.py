@@ -1,0 +1,32 @@
+"""CAFO in closed form: D = S(g, lambda1) / (2 lambda2). Exact, so its certificate is a gap of zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from secondsight.solve.certificate import Certificate, Problem, Support
+from secondsight.solve.penalty import L1
+from secondsight.solve.select import Choice, Point, Rule
+
+
+def cafo_path(
+    gradient: Tensor, lambda2: float, rule: Rule, sparsity: Callable[[Tensor], float], dtype: torch.dtype
+) -> Choice:
+    penalty = L1()
+    problem = Problem(gradient, penalty, lambda2, mu=2 * lambda2)
+
+    def solve(lambda1: float) -> Point:
+        delta = (penalty.threshold(gradient, lambda1) / (2 * lambda2)).to(dtype).double()
+        support = Support(nonzero=delta != 0, zero=delta == 0)
+        return Point(
+            lambda1,
+            delta,
+            problem.objective(delta, 0.0, lambda1),
+            sparsity(delta),
+            Certificate(0.0, 0.0, support),
+        )
+
+    return rule.choose(solve, penalty.lambda1_max(gradient))

@@ -1,0 +1,247 @@
+"""CASO: the whole path of lambda1 on a growing basis of exact products, with a certificate.
+
+Explore the spectrum and fix lambda2; solve the path on the basis; choose lambda1; take the exact product at the chosen map,
+which certifies it and enlarges the basis; repeat until the certificate is good enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from secondsight.errors import InputError
+from secondsight.solve.basis import Basis
+from secondsight.solve.certificate import Problem
+from secondsight.solve.fista import fista
+from secondsight.solve.low_rank import LowRankModel, angle_without_penalty
+from secondsight.solve.penalty import L1
+from secondsight.solve.select import Choice, Point, Rule
+from secondsight.solve.spectrum import Product, Spectrum, estimate, explore
+
+LARGEST_BASIS = 48
+"""Beyond so many vectors the basis costs more memory and time than it saves: FISTA, which keeps three, goes on."""
+
+ASYMMETRY = 1e-2
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What the caller wants of a solution.
+
+    lambda2: the caller's own, or None for L/2 + c1.
+    top_eigenvalue: L where it is proven; None: estimated from products.
+    certify: "chosen" or "path".
+    dtype: the precision maps are returned in; they are rounded to it before they are certified.
+    """
+
+    rule: Rule
+    c1: float
+    lambda2: float | None
+    tolerance: float
+    certify: str
+    max_products: int
+    seed: int
+    dtype: torch.dtype
+    top_eigenvalue: float | None = None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The chosen point with its path, in the solver's units, and how it came about."""
+
+    choice: Choice
+    problem: Problem
+    lambda1_max: float
+    top_eigenvalue: float
+    products: int
+    angle: float
+    angle_error: float
+    notes: tuple[str, ...]
+
+
+@dataclass
+class Products:
+    """The exact H, counting what is spent. Zero rows cost nothing."""
+
+    product: Product
+    most: int
+    progress: Callable[[int], None] | None = None
+    taken: int = 0
+
+    @property
+    def left(self) -> int:
+        return max(0, self.most - self.taken)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        result = torch.zeros_like(rows)
+        for i in range(len(rows)):
+            if bool(rows[i].any()):
+                result[i] = self.product(rows[i : i + 1])[0]
+                self.taken += 1
+                if self.progress is not None:
+                    self.progress(self.taken)
+        return result
+
+
+@dataclass
+class CasoSolver:
+    """One input's problem on its way to a certified solution."""
+
+    gradient: Tensor
+    product: Products
+    semidefinite: bool
+    sparsity: Callable[[Tensor], float]
+    demands: Demands
+    penalty: L1 = field(default_factory=L1)
+    notes: list[str] = field(default_factory=list)
+
+    def solve(self) -> Solution:
+        demands = self.demands
+        self.basis = Basis(len(self.gradient), self.gradient)
+        spectrum = explore(
+            self.product, self.gradient, self.basis, demands.c1, self.semidefinite, demands.seed
+        )
+        self._check_symmetry()
+        top, self.lambda2 = self._fix_lambda2(spectrum)
+        self.problem = self._problem()
+        choice = self._choose_and_certify()
+        if demands.certify == "path":
+            choice = self._certify_path(choice)
+        self._explain_shortfall(choice)
+        angle, error = angle_without_penalty(self.problem, self.basis)
+        return Solution(
+            choice=choice,
+            problem=self.problem,
+            lambda1_max=self.penalty.lambda1_max(self.gradient),
+            top_eigenvalue=top,
+            products=self.product.taken,
+            angle=angle,
+            angle_error=error,
+            notes=tuple(self.notes),
+        )
+
+    def _check_symmetry(self) -> None:
+        matrix = self.basis.vectors @ self.basis.products.T
+        if not len(matrix):
+            return
+        error, size = float((matrix - matrix.T).abs().max()), float(matrix.abs().max())
+        if error > ASYMMETRY * size:
+            self.notes.append(
+                f"products with H are not symmetric (by {error / size:.0%} of its size): the network's derivatives "
+                "contradict each other, and the certificate cannot be trusted"
+            )
+
+    def _fix_lambda2(self, spectrum: Spectrum) -> tuple[float, float]:
+        """L and lambda2, once and for all."""
+        demands = self.demands
+        if demands.top_eigenvalue is None:
+            top, bound = spectrum.top, spectrum.top_bound
+        else:
+            top = bound = demands.top_eigenvalue
+        if demands.lambda2 is not None:
+            if 2 * demands.lambda2 <= bound:
+                may_be = f"at least {_round_up(bound / 2):g}, above half the Hessian's largest eigenvalue"
+                raise InputError("lambda2", f"{may_be}, for the objective to be concave", demands.lambda2)
+            return top, demands.lambda2
+        lambda2 = top / 2 + demands.c1
+        if 2 * lambda2 - bound < demands.c1:
+            lambda2 = (bound + demands.c1) / 2
+            self.notes.append(
+                f"the Hessian's largest eigenvalue was only found to lie between {top:.4g} and {bound:.4g}: "
+                f"lambda2 was raised to {lambda2:.4g}"
+            )
+        return top, lambda2
+
+    def _problem(self) -> Problem:
+        """The problem with the bounds that the basis gives now."""
+        spectrum = estimate(self.basis, self.semidefinite)
+        bound = self.demands.top_eigenvalue
+        if bound is None:
+            bound = spectrum.top_bound
+        return Problem(self.gradient, self.penalty, self.lambda2, 2 * self.lambda2 - bound, spectrum.negative)
+
+    def _solve_at(self, model: LowRankModel, lambda1: float) -> Point:
+        delta = model.solve(lambda1).to(self.demands.dtype).double()
+        objective = self.problem.objective(delta, model.quadratic(delta), lambda1)
+        return Point(lambda1, delta, objective, self.sparsity(delta))
+
+    def _certify(self, points: list[Point]) -> list[Point]:
+        """The points with certificates by exact products, which the basis learns first."""
+        deltas = torch.stack([point.delta for point in points])
+        products = self.product(deltas)
+        self.basis.append(deltas, products)
+        self.problem = self._problem()
+        return [self._certified(*pair) for pair in zip(points, products, strict=True)]
+
+    def _certified(self, point: Point, product: Tensor) -> Point:
+        return replace(
+            point,
+            objective=self.problem.objective(point.delta, float(point.delta @ product), point.lambda1),
+            certificate=self.problem.certify(point.delta, product, point.lambda1),
+        )
+
+    def _meets(self, point: Point) -> bool:
+        return point.certificate is not None and point.certificate.relative_gap <= self.demands.tolerance
+
+    def _choose_and_certify(self) -> Choice:
+        while True:
+            model = LowRankModel(self.problem, self.basis)
+            choice = self.demands.rule.choose(
+                lambda lambda1, model=model: self._solve_at(model, lambda1),
+                self.penalty.lambda1_max(self.gradient),
+            )
+            if not self.product.left:
+                return choice
+            known = len(self.basis)
+            (point,) = self._certify([choice.point])
+            choice = choice.replacing({choice.index: point})
+            if self._meets(point) or not self.product.left or self.problem.mu <= 0:
+                return choice
+            if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
+                return choice.replacing({choice.index: self._finish(point)})
+
+    def _certify_path(self, choice: Choice) -> Choice:
+        """Certify every point in one go; solve those that fail again on the enlarged basis."""
+        pending = {i: p for i, p in enumerate(choice.points) if p.certificate is None}
+        while pending and self.product.left and self.problem.mu > 0:
+            known = len(self.basis)
+            indices = list(pending)[: self.product.left]
+            done = dict(zip(indices, self._certify([pending[i] for i in indices]), strict=True))
+            choice = choice.replacing(done)
+            failed = [i for i, point in done.items() if not self._meets(point)]
+            skipped = [i for i in pending if i not in done]
+            if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
+                return choice.replacing({i: self._finish(choice.points[i]) for i in failed})
+            model = LowRankModel(self.problem, self.basis)
+            pending = {i: self._solve_at(model, choice.points[i].lambda1) for i in sorted(failed + skipped)}
+        return choice
+
+    def _finish(self, point: Point) -> Point:
+        """FISTA from where the basis could not get any further."""
+        best = fista(self.problem, self.product, point.delta, point.lambda1, self.demands.tolerance, self.demands.dtype)
+        finished = self._certified(replace(point, delta=best.delta, sparsity=self.sparsity(best.delta)), best.product)
+        return min(point, finished, key=lambda p: math.inf if p.certificate is None else p.certificate.relative_gap)
+
+    def _explain_shortfall(self, choice: Choice) -> None:
+        wanted = choice.points if self.demands.certify == "path" else (choice.point,)
+        short = [point for point in wanted if not self._meets(point)]
+        if not short:
+            return
+        what = "the map is" if wanted == (choice.point,) else f"{len(short)} of {len(wanted)} maps of the path are"
+        if self.problem.mu <= 0:
+            why = f"lambda2 = {self.lambda2:.4g} proved too small for the curvature found later: raise c1 or lambda2"
+        elif not self.product.left:
+            why = f"max_products = {self.product.most} was reached"
+        else:
+            why = "the network's own rounding allows no smaller gap: compute in float64 or raise the tolerance"
+        self.notes.append(f"{what} not certified to {self.demands.tolerance:g}: {why}")
+
+
+def _round_up(number: float) -> float:
+    """The next number of four digits, so that what an error suggests works when typed."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 3)
+    return (math.floor(number / unit) + 1) * unit

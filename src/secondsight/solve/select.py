@@ -1,0 +1,141 @@
+"""The choice of lambda1: section 4.1 of the paper to the letter, and a rule that adapts to the picture.
+
+Rules see maps only through `solve`, a function from lambda1 to the solved point, so they serve every solver.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from secondsight.solve.certificate import Certificate, Objective
+
+MOST_BISECTIONS = 30
+
+
+@dataclass(frozen=True)
+class Point:
+    """The map at one lambda1. Its certificate is there where an exact product was taken at this very map."""
+
+    lambda1: float
+    delta: Tensor
+    objective: Objective
+    sparsity: float
+    certificate: Certificate | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """All points a rule has looked at, by falling lambda1, the index of the chosen one, and why if that needs saying."""
+
+    points: tuple[Point, ...]
+    index: int
+    note: str | None = None
+
+    @property
+    def point(self) -> Point:
+        return self.points[self.index]
+
+    def replacing(self, points: dict[int, Point]) -> Choice:
+        return replace(self, points=tuple(points.get(i, point) for i, point in enumerate(self.points)))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How lambda1 is to be chosen.
+
+    wanted: "auto", "paper" or a number.
+    sparsity: the range [low, high) of the share of zero pixels a chosen map must have.
+    points, smallest: length of the automatic path and its last lambda1, relative to lambda1_max.
+    unit: what lambda1 = 1 of the solver is in the user's units (the solver works with a gradient of unit size).
+    """
+
+    wanted: str | float
+    sparsity: tuple[float, float]
+    points: int
+    smallest: float
+    unit: float
+
+    def choose(self, solve: Callable[[float], Point], lambda1_max: float) -> Choice:
+        if lambda1_max == 0:
+            return Choice((solve(0.0),), 0)
+        if self.wanted == "paper":
+            return self._paper(solve)
+        grid = [solve(lambda1) for lambda1 in self._grid(lambda1_max)]
+        if self.wanted == "auto":
+            return self._auto(grid)
+        chosen = solve(float(self.wanted) / self.unit)
+        return _choice([*grid, chosen], chosen)
+
+    def _grid(self, lambda1_max: float) -> list[float]:
+        ratio = self.smallest ** (1 / self.points)
+        return [lambda1_max * ratio ** (i + 1) for i in range(self.points)]
+
+    def _qualifies(self, point: Point) -> bool:
+        low, high = self.sparsity
+        return low <= point.sparsity < high
+
+    def _auto(self, points: list[Point]) -> Choice:
+        qualified = [point for point in points if self._qualifies(point)]
+        if not qualified:
+            return self._nearest(points)
+        return _choice(points, knee(qualified, reference=points[-1].objective))
+
+    def _nearest(self, points: list[Point]) -> Choice:
+        low, high = self.sparsity
+        shown = [point for point in points if point.sparsity < 1] or points
+        nearest = min(shown, key=lambda point: max(low - point.sparsity, point.sparsity - high))
+        note = f"no map had a sparsity in [{low:g}, {high:g}): the nearest, {nearest.sparsity:.3f}, was taken"
+        return _choice(points, nearest, note)
+
+    def _paper(self, solve: Callable[[float], Point]) -> Choice:
+        """1e-5, times ten until the map is all zero; the highest loss among the qualified; else halve from the first zero."""
+        points = [solve(1e-5 / self.unit)]
+        while points[-1].sparsity < 1:
+            points.append(solve(points[-1].lambda1 * 10))
+        zero = points[-1]
+        while not any(map(self._qualifies, points)):
+            halved = solve(zero.lambda1 / 2)
+            points.append(halved)
+            if halved.sparsity < 1:
+                if not self._qualifies(halved):
+                    points += self._bisect(solve, halved, zero)
+                break
+            zero = halved
+        qualified = [point for point in points if self._qualifies(point)]
+        if not qualified:
+            return self._nearest(points)
+        return _choice(points, max(qualified, key=lambda point: point.objective.smooth))
+
+    def _bisect(self, solve: Callable[[float], Point], dense: Point, zero: Point) -> list[Point]:
+        points: list[Point] = []
+        for _ in range(MOST_BISECTIONS):
+            middle = solve((dense.lambda1 + zero.lambda1) / 2)
+            points.append(middle)
+            if self._qualifies(middle):
+                break
+            dense, zero = (dense, middle) if middle.sparsity == 1 else (middle, zero)
+        return points
+
+
+def knee(points: list[Point], reference: Objective) -> Point:
+    """The point farthest above the chord from the empty map to the densest: what is kept of the gain against pixels kept.
+
+    The gain is g'D + 1/2 D'HD after bringing each map to the L2 norm of the reference, so that only its *direction* counts.
+    """
+    norm = math.sqrt(reference.square)
+    kept = [1 - point.sparsity for point in points]
+    gains = [point.objective.gain(norm) for point in points]
+    densest = max(range(len(points)), key=kept.__getitem__)
+    if gains[densest] <= 0:
+        return points[densest]
+    heights = [g / gains[densest] - k / kept[densest] for g, k in zip(gains, kept, strict=True)]
+    return points[max(range(len(points)), key=heights.__getitem__)]
+
+
+def _choice(points: list[Point], chosen: Point, note: str | None = None) -> Choice:
+    ordered = tuple(sorted(points, key=lambda point: -point.lambda1))
+    return Choice(ordered, next(i for i, point in enumerate(ordered) if point is chosen), note)

@@ -1,0 +1,77 @@
+"""How far H reaches: the extreme eigenvalues that fix lambda2, the certificate's mu and the shift of an indefinite H."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from secondsight.solve.basis import Basis, top_of_factor
+
+Product = Callable[[Tensor], Tensor]
+
+SETTLED = 0.25
+"""Bounds are good enough when they are within this share of c1, which is what keeps the problem concave."""
+
+MOST_PRODUCTS = {True: 8, False: 16}
+"""The exploration ends here at the latest, by whether H is semidefinite."""
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Estimated ends of H's spectrum.
+
+    top: a lower bound of the largest eigenvalue L, nearly L.
+    top_bound: the estimated upper bound of L: Ritz value plus residual, at least `top`.
+    negative: the estimated bound of -(smallest eigenvalue); 0 for a semidefinite H.
+    """
+
+    top: float
+    top_bound: float
+    negative: float
+
+
+def estimate(basis: Basis, semidefinite: bool) -> Spectrum:
+    """What the basis tells. A top eigenvector orthogonal to all of it would be missed: the random probe is there for that."""
+    if len(basis) == 0:
+        return Spectrum(0.0, 0.0, 0.0)
+    low, high = basis.ritz()
+    top = max(high.value, 0.0)
+    if semidefinite:
+        top = max(top, top_of_factor(basis.factor())[0])
+        return Spectrum(top, max(top, high.value + high.residual), 0.0)
+    return Spectrum(top, max(top, high.value + high.residual), max(0.0, low.residual - low.value))
+
+
+def explore(product: Product, gradient: Tensor, basis: Basis, c1: float, semidefinite: bool, seed: int) -> Spectrum:
+    """Take products until the ends of the spectrum are known to a quarter of c1, starting from g and a random probe.
+
+    For a semidefinite H each further product is taken at the top eigenvector of the Nystrom factor, which sees what
+    the random probe has found; for an indefinite one by block Krylov steps, which find both ends.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    probe = torch.randn(len(gradient), generator=generator, dtype=torch.float64).to(gradient)
+    rows = torch.stack([gradient, probe])
+    rows = rows[rows.any(1)]
+    taken = 0
+    while True:
+        products = product(rows)
+        taken += len(rows)
+        known = len(basis)
+        basis.append(rows, products)
+        spectrum = estimate(basis, semidefinite)
+        stalled = len(basis) == known
+        first = taken <= 2
+        if stalled or taken >= MOST_PRODUCTS[semidefinite] or (not first and _settled(basis, spectrum, semidefinite, c1)):
+            return spectrum
+        rows = top_of_factor(basis.factor())[1][None] if semidefinite else basis.products[known:]
+
+
+def _settled(basis: Basis, spectrum: Spectrum, semidefinite: bool, c1: float) -> bool:
+    low, high = basis.ritz()
+    uncertain = max(spectrum.top_bound - spectrum.top, spectrum.top - high.value)
+    if not semidefinite:
+        uncertain = max(uncertain, low.residual)
+    return uncertain <= SETTLED * c1

@@ -1,0 +1,90 @@
+"""EfficientNet-Lite0: inverted residual blocks with ReLU6 and neither squeeze-excitation nor swish.
+
+In eval mode it is exactly piecewise linear, so its Gauss-Newton matrix is its Hessian.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+# (expansion, kernel, stride, channels, blocks) of each stage
+LITE0_STAGES = (
+    (1, 3, 1, 16, 1),
+    (6, 3, 2, 24, 2),
+    (6, 5, 2, 40, 2),
+    (6, 3, 2, 80, 3),
+    (6, 5, 1, 112, 3),
+    (6, 5, 2, 192, 4),
+    (6, 3, 1, 320, 1),
+)
+BATCH_NORM_EPS = 1e-3
+
+
+class SameConv2d(nn.Conv2d):
+    """Convolution with TensorFlow's "same" padding: what is uneven goes right and below."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kernel, stride = self.kernel_size[0], self.stride[0]
+        height, width = (
+            max((math.ceil(n / stride) - 1) * stride + kernel - n, 0) for n in x.shape[-2:]
+        )
+        x = F.pad(x, (width // 2, width - width // 2, height // 2, height - height // 2))
+        return super().forward(x)
+
+
+def batch_norm(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels, eps=BATCH_NORM_EPS)
+
+
+class MBConv(nn.Module):
+    """Expand by a 1x1 convolution, filter each channel by itself, project back."""
+
+    def __init__(self, inputs: int, outputs: int, expansion: int, kernel: int, stride: int) -> None:
+        super().__init__()
+        width = inputs * expansion
+        self.expands = expansion != 1
+        self.residual = stride == 1 and inputs == outputs
+        if self.expands:
+            self.expand_conv = SameConv2d(inputs, width, 1)
+            self.bn0 = batch_norm(width)
+        self.depthwise_conv = SameConv2d(width, width, kernel, stride, groups=width)
+        self.bn1 = batch_norm(width)
+        self.project_conv = SameConv2d(width, outputs, 1)
+        self.bn2 = batch_norm(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        if self.expands:
+            y = F.relu6(self.bn0(self.expand_conv(y)))
+        y = F.relu6(self.bn1(self.depthwise_conv(y)))
+        y = self.bn2(self.project_conv(y))
+        return x + y if self.residual else y
+
+
+class EfficientNetLite0(nn.Module):
+    def __init__(self, classes: int = 1000) -> None:
+        super().__init__()
+        self.conv_stem = SameConv2d(3, 32, 3, 2)
+        self.bn0 = batch_norm(32)
+        blocks: list[nn.Module] = []
+        channels = 32
+        for expansion, kernel, stride, outputs, repeats in LITE0_STAGES:
+            for i in range(repeats):
+                blocks.append(MBConv(channels, outputs, expansion, kernel, stride if i == 0 else 1))
+                channels = outputs
+        self.blocks = nn.Sequential(*blocks)
+        self.conv_head = SameConv2d(channels, 1280, 1)
+        self.bn1 = batch_norm(1280)
+        self.fc = nn.Linear(1280, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu6(self.bn0(self.conv_stem(x)))
+        x = self.blocks(x)
+        x = F.relu6(self.bn1(self.conv_head(x)))
+        return self.fc(x.mean((2, 3)))

@@ -1,0 +1,59 @@
+"""ResNet-50 as first published (He et al., 2016): the stride of a stage sits on its first 1x1 convolution.
+
+Today's ResNet-50 ("v1.5") moves that stride to the 3x3 convolution. Parameter names and shapes are the same, so weights of
+one load into the other without complaint and give wrong answers.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+EXPANSION = 4
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        outputs = width * EXPANSION
+        self.conv1 = nn.Conv2d(inputs, width, 1, stride, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(outputs)
+        self.downsample: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.bn1(self.conv1(x)).relu()
+        y = self.bn2(self.conv2(y)).relu()
+        y = self.bn3(self.conv3(y))
+        return (y + self.downsample(x)).relu()
+
+
+def stage(inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
+    first = Bottleneck(inputs, width, stride)
+    return nn.Sequential(
+        first, *(Bottleneck(width * EXPANSION, width, 1) for _ in range(blocks - 1))
+    )
+
+
+class ResNet50V1(nn.Module):
+    def __init__(self, classes: int = 1000) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.layer1 = stage(64, 64, 3, 1)
+        self.layer2 = stage(256, 128, 4, 2)
+        self.layer3 = stage(512, 256, 6, 2)
+        self.layer4 = stage(1024, 512, 3, 2)
+        self.fc = nn.Linear(2048, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.maxpool(self.bn1(self.conv1(x)).relu())
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
