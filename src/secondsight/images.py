@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
@@ -36,21 +39,33 @@ def read(photograph: Photograph, channels: int = 3) -> Image.Image:
     network takes four channels).
     """
     if isinstance(photograph, Image.Image):
-        return _convert(_upright(photograph, "the picture"), MODES[channels])
+        name = str(getattr(photograph, "filename", "") or "the picture")
+        with _one_line_refusals(name):
+            return _convert(_upright(photograph, name), MODES[channels], name)
     path = Path(photograph)
-    if not path.is_file():
-        raise ImageError(f"{path} is not a file" if path.exists() else f"{path} does not exist")
-    try:
+    with _one_line_refusals(str(path)):
+        if not path.is_file():
+            raise ImageError(f"{path} is not a file" if path.exists() else f"{path} does not exist")
         with Image.open(path) as picture:
-            return _convert(_upright(picture, str(path)), MODES[channels])
+            return _convert(_upright(picture, str(path)), MODES[channels], str(path))
+
+
+@contextmanager
+def _one_line_refusals(name: str) -> Iterator[None]:
+    """Whatever Pillow raises, as an ImageError that names the picture."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            yield
+    except ImageError:
+        raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise ImageError(f"{path} has more than {MAX_PIXELS:,} pixels") from None
+        raise ImageError(f"{name} has more than {MAX_PIXELS:,} pixels") from None
     except UnidentifiedImageError:
-        raise ImageError(f"{path} is not an image that Pillow can read") from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        if isinstance(error, ImageError):
-            raise
-        raise ImageError(f"{path} cannot be decoded: {error}") from None
+        raise ImageError(f"{name} is not an image that Pillow can read") from None
+    except Exception as error:
+        # A decoder may raise anything on damaged bytes.
+        raise ImageError(f"{name} cannot be read: {' '.join(str(error).split())}") from None
 
 
 def _upright(picture: Image.Image, name: str) -> Image.Image:
@@ -60,11 +75,11 @@ def _upright(picture: Image.Image, name: str) -> Image.Image:
     return ImageOps.exif_transpose(picture)
 
 
-def _convert(picture: Image.Image, mode: str) -> Image.Image:
+def _convert(picture: Image.Image, mode: str, name: str) -> Image.Image:
     if picture.mode.startswith("I"):
-        picture = _eight_bits(picture)
+        picture = _eight_bits(picture, name)
     if picture.mode == "F":
-        raise ImageError("pictures of floating-point grey levels have no fixed range: pass a tensor in [0, 1]")
+        raise ImageError(f"{name} has floating-point grey levels, which have no fixed range: pass a tensor in [0, 1]")
     if mode != "RGBA" and picture.has_transparency_data:
         picture = picture.convert("RGBA")
         white = Image.new("RGBA", picture.size, "white")
@@ -72,11 +87,14 @@ def _convert(picture: Image.Image, mode: str) -> Image.Image:
     return picture.convert(mode)
 
 
-def _eight_bits(picture: Image.Image) -> Image.Image:
+def _eight_bits(picture: Image.Image, name: str) -> Image.Image:
     levels = np.asarray(picture).astype(np.float64)
+    low, high = levels.min(initial=0.0), levels.max(initial=0.0)
+    if low < 0 or high > 65535:
+        raise ImageError(f"{name} has grey levels from {low:.0f} to {high:.0f}, not 0 to 65535: pass a tensor")
     # Mode I also holds 16-bit files; only the values tell.
-    top = 65535.0 if levels.max(initial=0.0) > 255 or picture.mode != "I" else 255.0
-    return Image.fromarray(np.round(np.clip(levels / top, 0, 1) * 255).astype(np.uint8))
+    top = 65535.0 if high > 255 or picture.mode != "I" else 255.0
+    return Image.fromarray(np.round(levels / top * 255).astype(np.uint8))
 
 
 def fit(picture: Image.Image, size: tuple[int, int], resize: int, interpolation: str) -> Image.Image:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import difflib
 import math
+import operator
+import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from secondsight.errors import InputError, ModelError, SecondsightWarning
 
 Target = int | str | None
 Item = images.Photograph | Tensor
+
+HALF = (torch.float16, torch.bfloat16)
 
 DEFAULT_CROP = 0.875
 """Side of the centre crop over the shorter side of the scaled photograph, as usual for ImageNet."""
@@ -81,28 +85,35 @@ class Classifier:
         self.piecewise_linear = piecewise_linear
         self.notes: list[str] = []
         self.takes_pictures = input_shape is None
-        self.mean = _per_channel("mean", mean, self.takes_pictures)
-        self.std = _per_channel("std", std, self.takes_pictures)
+        features = None if input_shape is None else _lengths("input_shape", input_shape, "positive whole numbers")
+        self.mean = _per_channel("mean", mean, features)
+        self.std = _per_channel("std", std, features)
         if self.std is not None and not bool((self.std > 0).all()):
             raise InputError("std", "positive", std)
         self.channels = _channels(channels, self.mean, self.std) if self.takes_pictures else 0
-        self.size = (size, size) if isinstance(size, int) else size
-        self.resize = resize or (math.floor(min(self.size) / DEFAULT_CROP) if self.size else None)
+        self.size = None if size is None else _height_and_width(size)
+        self.resize = math.floor(min(self.size) / DEFAULT_CROP) if self.size else None
+        if resize is not None:
+            (self.resize,) = _lengths("resize", [resize], "a positive whole number")
         self.interpolation = interpolation
         # None stands for "any length".
         self.input_shape: tuple[int | None, ...]
-        if input_shape is not None:
-            self.input_shape = tuple(input_shape)
+        if features is not None:
+            self.input_shape = features
         else:
             self.input_shape = (self.channels, *(self.size or (None, None)))
         self._computed = self._in_computing_precision(net)
         self._checked = False
 
     def _in_computing_precision(self, net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        if isinstance(net, nn.Module) and _dtype(net) in (torch.float16, torch.bfloat16):
-            self.notes.append(f"the {_dtype(net)} network was computed in float32")
-            return copy.deepcopy(net).float()
-        return net
+        tensors = _tensors(net)
+        if any(tensor.is_inference() for tensor in tensors):
+            raise ModelError("the network was made in torch.inference_mode, so it has no gradients: make it outside")
+        half = next((tensor.dtype for tensor in tensors if tensor.dtype in HALF), None)
+        if half is None or not isinstance(net, nn.Module):
+            return net
+        self.notes.append(f"the {half} network was computed in float32")
+        return copy.deepcopy(net).float()
 
     def __repr__(self) -> str:
         shape = "x".join("any" if n is None else str(n) for n in self.input_shape)
@@ -130,7 +141,7 @@ class Classifier:
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Eval mode, frozen parameters and differentiable attention inside; everything as it was after."""
+        """Eval mode, frozen parameters, gradients, full precision and differentiable attention; all as it was after."""
         net = self._computed
         modules = list(net.modules()) if isinstance(net, nn.Module) else []
         modes = [module.training for module in modules]
@@ -144,7 +155,12 @@ class Classifier:
                 parameter.requires_grad_(False)
             # Fused attention has neither forward mode nor a second derivative.
             torch.backends.mha.set_fastpath_enabled(False)
-            with sdpa_kernel(SDPBackend.MATH), torch.enable_grad():
+            with (
+                sdpa_kernel(SDPBackend.MATH),
+                torch.inference_mode(False),
+                torch.enable_grad(),
+                torch.autocast(self.device.type, enabled=False),
+            ):
                 yield
         finally:
             torch.backends.mha.set_fastpath_enabled(fast_path)
@@ -164,7 +180,7 @@ class Classifier:
     def tensor(self, item: Item) -> Tensor:
         """One input of any accepted kind as a checked tensor, without batch dimension, on the network's device."""
         if isinstance(item, Tensor):
-            if item.ndim != len(self.input_shape):
+            if not self._fits(item.shape):
                 raise InputError("the input", f"of shape {self._shape_text()}", f"of shape {tuple(item.shape)}")
             return self.batch(item[None])[0]
         if isinstance(item, (str, Path, Image.Image)) or hasattr(item, "__fspath__"):
@@ -173,12 +189,11 @@ class Classifier:
 
     def batch(self, x: Tensor) -> Tensor:
         """A batch checked for shape, type and values, on the network's device and in its precision."""
-        shape = tuple(x.shape[1:])
-        fits = len(shape) == len(self.input_shape) and all(
-            want in (None, n) for want, n in zip(self.input_shape, shape, strict=True)
-        )
-        if not fits:
-            raise InputError("the input", f"of shape {self._shape_text()} or a batch of it", f"of shape {tuple(x.shape)}")
+        if not isinstance(x, Tensor):
+            raise InputError("the input", "a tensor of floats", f"a {type(x).__name__}")
+        if not self._fits(x.shape[1:]):
+            wanted = f"a batch of shape (N, {self._shape_text()[1:]}"
+            raise InputError("the input", wanted, f"of shape {tuple(x.shape)}")
         if x.numel() == 0:
             raise InputError("the input", "at least one number", f"empty, of shape {tuple(x.shape)}")
         if not x.is_floating_point():
@@ -197,6 +212,11 @@ class Classifier:
         if weights is not None:
             return x.to(weights)
         return x if x.dtype == torch.float64 else x.float()
+
+    def _fits(self, shape: Sequence[int]) -> bool:
+        return len(shape) == len(self.input_shape) and all(
+            want in (None, n) for want, n in zip(self.input_shape, shape, strict=True)
+        )
 
     def check_logits(self, logits: Tensor) -> None:
         """Refuse what is no batch of finite logits; warn, once, of probabilities."""
@@ -221,9 +241,12 @@ class Classifier:
 
     def target_index(self, target: int | str, classes: int) -> int:
         """The class index that a user's index or class name stands for."""
-        if isinstance(target, str) and not target.lstrip("-").isdigit():
+        if isinstance(target, str) and not re.fullmatch(r"-?\d+", target.strip()):
             return self._named_target(target)
-        index = int(target)
+        try:
+            index = int(target) if isinstance(target, str) else operator.index(target)
+        except (TypeError, ValueError):
+            index = -1
         if isinstance(target, bool) or not 0 <= index < classes:
             raise InputError("target", f"a class index from 0 to {classes - 1} or a class name", repr(target))
         return index
@@ -256,25 +279,47 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace("_", " ")
 
 
+def _tensors(net: object) -> list[Tensor]:
+    return [*net.parameters(), *net.buffers()] if isinstance(net, nn.Module) else []
+
+
 def _first_float(net: object) -> Tensor | None:
-    if not isinstance(net, nn.Module):
-        return None
-    tensors = [*net.parameters(), *net.buffers()]
-    return next((t for t in tensors if t.is_floating_point()), None)
+    return next((tensor for tensor in _tensors(net) if tensor.is_floating_point()), None)
 
 
-def _dtype(net: nn.Module) -> torch.dtype | None:
-    tensor = _first_float(net)
-    return None if tensor is None else tensor.dtype
+def _lengths(argument: str, value: Iterable[int], may_be: str) -> tuple[int, ...]:
+    try:
+        lengths = tuple(operator.index(n) for n in value)
+    except TypeError:
+        lengths = ()
+    if not lengths or min(lengths) < 1:
+        raise InputError(argument, may_be, repr(value))
+    return lengths
 
 
-def _per_channel(argument: str, value: float | Sequence[float] | None, pictures: bool) -> Tensor | None:
+def _height_and_width(size: int | tuple[int, int]) -> tuple[int, int]:
+    may_be = "a positive whole number or two of them, height and width"
+    lengths = _lengths("size", size if isinstance(size, Sequence) else (size, size), may_be)
+    if len(lengths) != 2:
+        raise InputError("size", may_be, repr(size))
+    return lengths[0], lengths[1]
+
+
+def _per_channel(
+    argument: str, value: float | Sequence[float] | None, features: tuple[int, ...] | None
+) -> Tensor | None:
+    """One number, or one for each channel of a picture or each entry of the last axis of other features."""
     if value is None:
         return None
-    tensor = torch.as_tensor(value, dtype=torch.float64)
-    if not bool(torch.isfinite(tensor).all()) or tensor.ndim > 1:
-        raise InputError(argument, "a number or one number per channel", value)
-    return tensor.reshape(-1, 1, 1) if pictures and tensor.ndim else tensor
+    try:
+        with torch.inference_mode(False):
+            tensor = torch.as_tensor(value, dtype=torch.float64)
+    except (TypeError, ValueError):
+        tensor = torch.tensor(math.nan)
+    fits = tensor.ndim == 0 or features is None or len(tensor) == features[-1]
+    if not bool(torch.isfinite(tensor).all()) or tensor.ndim > 1 or not fits:
+        raise InputError(argument, f"a number or one number per {'channel' if features is None else 'feature'}", value)
+    return tensor.reshape(-1, 1, 1) if features is None and tensor.ndim else tensor
 
 
 def _channels(channels: int | None, *statistics: Tensor | None) -> int:

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from secondsight.curvature.linearisation import NOT_DIFFERENTIABLE, Linearisation
+from secondsight.curvature.linearisation import NOT_DIFFERENTIABLE, Linearisation, differentiable_gradient
 from secondsight.errors import InputError
 from secondsight.model import Classifier, Target
 
@@ -113,10 +113,9 @@ def _is_flat(model: Classifier, x: Tensor) -> bool:
     generator = torch.Generator().manual_seed(1)
     try:
         logits = model.logits(x)
-        weights = torch.randn(logits.shape, generator=generator).to(logits)
-        (slope,) = torch.autograd.grad(logits, x, weights, create_graph=True, materialize_grads=True)
-        if not slope.requires_grad:
-            return True
+        # Weights that require a gradient, or once-differentiable functions would leave no trace in the graph.
+        weights = torch.randn(logits.shape, generator=generator).to(logits).requires_grad_()
+        slope = differentiable_gradient(logits, x, weights)
         direction = torch.randn(x.shape, generator=generator).to(x)
         (curved,) = torch.autograd.grad(slope, x, direction, materialize_grads=True)
     except NOT_DIFFERENTIABLE:

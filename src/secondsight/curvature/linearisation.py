@@ -61,7 +61,11 @@ class Linearisation:
         return p * (t - p @ t)
 
     def gradient(self) -> Tensor:
-        return self.vjp(self.loss_cotangent())
+        try:
+            return self.vjp(self.loss_cotangent())
+        except NOT_DIFFERENTIABLE as error:
+            reason = str(error).splitlines()[0]
+            raise ModelError(f"torch cannot differentiate this network: {reason}") from error
 
     def vjp(self, cotangent: Tensor) -> Tensor:
         """W u for a vector u of class weights."""
@@ -117,9 +121,7 @@ class Linearisation:
             self._scale = float(cotangent.abs().max()) or 1.0
             unit = (cotangent / self._scale).to(self.logits.dtype).to(self.logits.device)
             self._cotangent = unit[None].requires_grad_()
-            (self._transposed,) = torch.autograd.grad(
-                self.logits, self.x, self._cotangent, create_graph=True, materialize_grads=True
-            )
+            self._transposed = differentiable_gradient(self.logits, self.x, self._cotangent)
         wanted = (self._cotangent, self.x) if wrt_input else (self._cotangent,)
         change, *curved = torch.autograd.grad(
             self._transposed, wanted, v, retain_graph=True, materialize_grads=True
@@ -142,6 +144,25 @@ class Linearisation:
 
     def _out(self, product: Tensor) -> Tensor:
         return product.reshape(-1).to(self.device).double()
+
+
+def differentiable_gradient(logits: Tensor, x: Tensor, cotangent: Tensor) -> Tensor:
+    """W u with a graph of its own. Raises RuntimeError where the graph is cut.
+
+    Functions marked once-differentiable leave an error node with nothing behind it; autograd walks round it and returns
+    zeros for whatever it would have led to.
+    """
+    (slope,) = torch.autograd.grad(logits, x, cotangent, create_graph=True, materialize_grads=True)
+    seen, pending = set(), [slope.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        if "Error" in node.name() or "NotImplemented" in node.name():
+            raise RuntimeError(f"cannot differentiate twice through {node.name()}")
+        seen.add(node)
+        pending.extend(function for function, _ in node.next_functions)
+    return slope
 
 
 def one_hot(k: int, classes: int) -> Tensor:

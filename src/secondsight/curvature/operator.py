@@ -34,7 +34,7 @@ class InputHessian:
         """HV for V of shape (d,) or (d, k); float64."""
         if v.ndim not in (1, 2) or v.shape[0] != self.size:
             raise InputError("v", f"of shape ({self.size},) or ({self.size}, k)", f"of shape {tuple(v.shape)}")
-        rows = torch.atleast_2d(v.T).to(self.gradient)
+        rows = v.reshape(self.size, -1).T.to(self.gradient)
         with self.model.ready():
             product = self._curvature.product(rows).T
         return product[:, 0] if v.ndim == 1 else product

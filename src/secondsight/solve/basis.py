@@ -24,11 +24,15 @@ class RitzPair:
 
 
 class Basis:
-    """Rows V, orthonormal, with their exact products HV."""
+    """Rows V, orthonormal, with their exact products HV.
 
-    def __init__(self, size: int, like: Tensor) -> None:
-        self.vectors = like.new_empty(0, size)
-        self.products = like.new_empty(0, size)
+    dtype: the precision the products were computed in.
+    """
+
+    def __init__(self, like: Tensor, dtype: torch.dtype = torch.float64) -> None:
+        self.vectors = like.new_empty(0, len(like))
+        self.products = like.new_empty(0, len(like))
+        self.rounding = 10 * torch.finfo(dtype).eps
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -73,7 +77,9 @@ class Basis:
         products = self.products + shift * self.vectors
         matrix = self.projected() + shift * torch.eye(len(self)).to(products)
         scale = matrix.diagonal().clamp(min=0).sqrt()
-        kept = scale > 0
+        sizes = products.norm(dim=1)
+        # A product of rounding noise stands for a null vector.
+        kept = (scale > 0) & (sizes > self.rounding * sizes.max())
         if not bool(kept.any()):
             return products[:0]
         scale, products = scale[kept], products[kept]

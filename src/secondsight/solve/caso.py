@@ -101,9 +101,9 @@ class CasoSolver:
 
     def solve(self) -> Solution:
         demands = self.demands
-        self.basis = Basis(len(self.gradient), self.gradient)
+        self.basis = Basis(self.gradient, demands.dtype)
         spectrum = explore(
-            self.product, self.gradient, self.basis, demands.c1, self.semidefinite, demands.seed
+            self.product, self.gradient, self.basis, self._margin, self.semidefinite, demands.seed
         )
         self._check_symmetry()
         top, self.lambda2 = self._fix_lambda2(spectrum)
@@ -124,10 +124,12 @@ class CasoSolver:
             notes=tuple(self.notes),
         )
 
+    def _margin(self, top: float) -> float:
+        demands = self.demands
+        return 2 * demands.c1 if demands.lambda2 is None else 2 * demands.lambda2 - top
+
     def _check_symmetry(self) -> None:
         matrix = self.basis.vectors @ self.basis.products.T
-        if not len(matrix):
-            return
         error, size = float((matrix - matrix.T).abs().max()), float(matrix.abs().max())
         if error > ASYMMETRY * size:
             self.notes.append(
@@ -144,7 +146,7 @@ class CasoSolver:
             top = bound = demands.top_eigenvalue
         if demands.lambda2 is not None:
             if 2 * demands.lambda2 <= bound:
-                may_be = f"at least {_round_up(bound / 2):g}, above half the Hessian's largest eigenvalue"
+                may_be = f"at least {_round_up(bound / 2 * 1.01):g}, above half the Hessian's largest eigenvalue"
                 raise InputError("lambda2", f"{may_be}, for the objective to be concave", demands.lambda2)
             return top, demands.lambda2
         lambda2 = top / 2 + demands.c1

@@ -12,11 +12,12 @@ from secondsight.solve.basis import Basis, top_of_factor
 
 Product = Callable[[Tensor], Tensor]
 
-SETTLED = 0.25
-"""Bounds are good enough when they are within this share of c1, which is what keeps the problem concave."""
+SETTLED = 0.125
+"""Bounds are good enough when they are within this share of 2 lambda2 - L, what keeps the problem concave (2 c1 by default)."""
 
+LEAST_PRODUCTS = {True: 3, False: 6}
 MOST_PRODUCTS = {True: 8, False: 16}
-"""The exploration ends here at the latest, by whether H is semidefinite."""
+"""How many products an exploration takes, by whether H is semidefinite."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,6 @@ class Spectrum:
 
 def estimate(basis: Basis, semidefinite: bool) -> Spectrum:
     """What the basis tells. A top eigenvector orthogonal to all of it would be missed: the random probe is there for that."""
-    if len(basis) == 0:
-        return Spectrum(0.0, 0.0, 0.0)
     low, high = basis.ritz()
     top = max(high.value, 0.0)
     if semidefinite:
@@ -45,8 +44,17 @@ def estimate(basis: Basis, semidefinite: bool) -> Spectrum:
     return Spectrum(top, max(top, high.value + high.residual), max(0.0, low.residual - low.value))
 
 
-def explore(product: Product, gradient: Tensor, basis: Basis, c1: float, semidefinite: bool, seed: int) -> Spectrum:
-    """Take products until the ends of the spectrum are known to a quarter of c1, starting from g and a random probe.
+def explore(
+    product: Product,
+    gradient: Tensor,
+    basis: Basis,
+    margin: Callable[[float], float],
+    semidefinite: bool,
+    seed: int,
+) -> Spectrum:
+    """Take products until the ends of the spectrum are known well enough, starting from g and a random probe.
+
+    `margin` gives 2 lambda2 - L for an L.
 
     For a semidefinite H each further product is taken at the top eigenvector of the Nystrom factor, which sees what
     the random probe has found; for an indefinite one by block Krylov steps, which find both ends.
@@ -62,16 +70,15 @@ def explore(product: Product, gradient: Tensor, basis: Basis, c1: float, semidef
         known = len(basis)
         basis.append(rows, products)
         spectrum = estimate(basis, semidefinite)
-        stalled = len(basis) == known
-        first = taken <= 2
-        if stalled or taken >= MOST_PRODUCTS[semidefinite] or (not first and _settled(basis, spectrum, semidefinite, c1)):
+        enough = taken >= LEAST_PRODUCTS[semidefinite] and _settled(basis, spectrum, semidefinite, margin)
+        if enough or taken >= MOST_PRODUCTS[semidefinite] or len(basis) == known:
             return spectrum
         rows = top_of_factor(basis.factor())[1][None] if semidefinite else basis.products[known:]
 
 
-def _settled(basis: Basis, spectrum: Spectrum, semidefinite: bool, c1: float) -> bool:
+def _settled(basis: Basis, spectrum: Spectrum, semidefinite: bool, margin: Callable[[float], float]) -> bool:
     low, high = basis.ritz()
     uncertain = max(spectrum.top_bound - spectrum.top, spectrum.top - high.value)
     if not semidefinite:
         uncertain = max(uncertain, low.residual)
-    return uncertain <= SETTLED * c1
+    return uncertain <= SETTLED * margin(spectrum.top)

@@ -40,14 +40,15 @@ def load_model(name: str = DEFAULT) -> Classifier:
     kind, at, file = name.partition("@")
     entries = {entry.name: entry for entry in MODELS}
     if kind not in entries:
-        raise InputError("model", f"one of {', '.join(_spelled(entry) for entry in MODELS)}", repr(name))
+        raise InputError("model", f"one of {', '.join(spelled(entry) for entry in MODELS)}", repr(name))
     entry = entries[kind]
     if entry.needs_file != bool(at and file):
-        raise InputError("model", _spelled(entry), repr(name))
+        raise InputError("model", spelled(entry), repr(name))
     return entry.make(Path(file) if file else None)
 
 
-def _spelled(entry: Entry) -> str:
+def spelled(entry: Entry) -> str:
+    """How a user names this model."""
     return f"{entry.name}@FILE.safetensors" if entry.needs_file else entry.name
 
 
@@ -71,6 +72,7 @@ def _efficientnet_lite0(_: Path | None) -> Classifier:
         labels=imagenet_labels(),
         interpolation="bicubic",
         name="efficientnet-lite0",
+        piecewise_linear=True,
     )
 
 
@@ -89,6 +91,7 @@ def _resnet50_v1(file: Path | None) -> Classifier:
         labels=imagenet_labels(),
         interpolation="bilinear",
         name="resnet50-v1",
+        piecewise_linear=True,
     )
 
 

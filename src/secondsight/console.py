@@ -1,0 +1,157 @@
+"""What the command shows: the table of explanations, the lines below it, the one line of an error, the progress bar."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from threading import Timer
+from types import TracebackType
+from typing import Any, Self
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+Record = dict[str, Any]
+"""An explanation's summary, with its photograph and figure."""
+
+COLUMNS = (
+    "photograph",
+    "class",
+    "probability",
+    "method",
+    "lambda1",
+    "lambda2",
+    "sparsity",
+    "relative gap",
+    "certified",
+    "H-products",
+    "seconds",
+)
+WORDS = ("photograph", "class", "method", "certified")
+
+PATIENCE = 2.0
+"""Seconds of work before the progress bar shows."""
+
+UNWRAPPED = 1000
+"""Width of output that goes to no terminal: nothing is broken into lines or cut."""
+
+
+def printable(text: object) -> str:
+    """Text on one line that cannot steer a terminal: control characters and undecodable bytes are spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def complain(error: object) -> None:
+    """The one line of an error."""
+    sys.stderr.write(f"secondsight: error: {printable(error)}\n")
+
+
+def output() -> Console:
+    """Standard output, where names of files are only names."""
+    width = None if sys.stdout.isatty() else UNWRAPPED
+    return Console(width=width, markup=False, emoji=False, highlight=False)
+
+
+def report(records: Sequence[Record]) -> None:
+    """The table, then for each photograph what a reader should know and where its figure is."""
+    console = output()
+    if records:
+        console.print(table(records, console))
+    for record in records:
+        lines = [record["second_order"]] if record["second_order"] else []
+        lines += [f"note: {note}" for note in record["notes"]]
+        lines += [f"figure: {record['figure']}"] if record["figure"] else []
+        for line in [record["photograph"], *(f"  {line}" for line in lines)] if lines else []:
+            console.print(printable(line), soft_wrap=True)
+
+
+def show_json(record: Record) -> None:
+    """One line of strict JSON: what is not finite is null."""
+    finite = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in record.items()}
+    sys.stdout.write(json.dumps(finite, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def table(records: Iterable[Record], console: Console) -> Table:
+    """One row per explanation; where that is wider than the terminal, one section per explanation."""
+    rows = [_cells(record) for record in records]
+    wide = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in COLUMNS:
+        wide.add_column(name, justify="left" if name in WORDS else "right")
+    for row in rows:
+        wide.add_row(*row)
+    if console.measure(wide, options=console.options.update(width=UNWRAPPED)).maximum <= console.width:
+        return wide
+    tall = Table(box=box.SIMPLE, pad_edge=False, show_header=False)
+    for row in rows:
+        for name, cell in zip(COLUMNS, row, strict=True):
+            tall.add_row(name, cell, end_section=name == COLUMNS[-1])
+    return tall
+
+
+def _cells(record: Record) -> tuple[str, ...]:
+    gap = record["relative_gap"]
+    return (
+        printable(record["photograph"]),
+        printable(record["label"]),
+        f"{record['probability']:.3g}",
+        record["method"],
+        f"{record['lambda1']:.3g}",
+        f"{record['lambda2']:.4g}",
+        f"{record['sparsity']:.1%}",
+        "none" if gap is None else f"{gap:.1e}" if gap else "0",
+        record["certified"] or "no",
+        f"{record['products']}",
+        f"{record['seconds']:.1f}",
+    )
+
+
+class Watch:
+    """A progress bar on stderr: only on a terminal, only once the work has taken PATIENCE, and gone at the end."""
+
+    def __init__(self, photographs: int, hidden: bool = False) -> None:
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[products]} H-products"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            redirect_stdout=False,
+        )
+        # The bar of a single photograph has no known end: it pulses.
+        self._task = self._bar.add_task("model", total=photographs if photographs > 1 else None, products=0)
+        self._photographs = photographs
+        self._timer = Timer(PATIENCE, self._bar.start)
+        self._timer.daemon = True
+        self._shown = sys.stderr.isatty() and not self._bar.console.is_dumb_terminal and not hidden
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        if self._shown:
+            # The timer may be starting the bar just now.
+            self._timer.join()
+            self._bar.stop()
+
+    def photograph(self, number: int, name: str) -> None:
+        """Work on the photograph of this number, from 0, begins."""
+        description = (
+            f"{printable(name)} ({number + 1} of {self._photographs})" if self._photographs > 1 else printable(name)
+        )
+        self._bar.update(self._task, description=description, completed=number, products=0)
+
+    def products(self, taken: int) -> None:
+        """So many Hessian products were taken for this photograph."""
+        self._bar.update(self._task, products=taken)

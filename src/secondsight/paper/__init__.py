@@ -1,0 +1,1 @@
+"""The paper as it was published: what this package is measured against."""

@@ -1,0 +1,401 @@
+"""The command as people run it: what it prints and writes, and the one line with which it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import skimage.data
+import torch
+from PIL import Image
+from rich.console import Console
+
+import secondsight as ss
+from secondsight import console
+from secondsight.cli import main
+
+COMMAND = Path(sys.executable).with_name("secondsight")
+PNG = b"\x89PNG\r\n\x1a\n"
+KEYS = {
+    "certified",
+    "curvature",
+    "figure",
+    "gap",
+    "label",
+    "lambda1",
+    "lambda1_max",
+    "lambda2",
+    "method",
+    "model",
+    "notes",
+    "photograph",
+    "probability",
+    "products",
+    "relative_gap",
+    "second_order",
+    "second_order_angle",
+    "second_order_error",
+    "seconds",
+    "sparsity",
+    "target",
+    "top_eigenvalue",
+    "top_eigenvalue_basis",
+    "top_eigenvalue_bound",
+}
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
+
+
+def photograph(folder: Path, name: str, file: str | None = None) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / (file or f"{name}.png")
+    Image.fromarray(getattr(skimage.data, name)()).save(path)
+    return path
+
+
+def run(folder: Path, *args: object) -> subprocess.CompletedProcess[str]:
+    command = [str(COMMAND), *map(str, args)]
+    return subprocess.run(
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def strict(line: str) -> dict[str, Any]:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    record: dict[str, Any] = json.loads(line, parse_constant=refuse)
+    return record
+
+
+# The installed command
+
+
+def test_version(tmp_path: Path) -> None:
+    done = run(tmp_path, "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"secondsight {ss.__version__}\n", "")
+
+
+def test_explain_does_the_good_photographs_and_names_the_bad_one(tmp_path: Path) -> None:
+    first = photograph(tmp_path / "a", "chelsea", "photo.png")
+    second = photograph(tmp_path / "b", "coffee", "photo.jpg")
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no picture")
+    done = run(tmp_path, "explain", first, bad, second, "--save-npz")
+    assert done.returncode == 2
+    assert done.stderr == f"secondsight: error: {bad} is not an image that Pillow can read\n"
+    assert files(tmp_path / "out") == {"photo.png", "photo.npz", "photo-2.png", "photo-2.npz"}
+    assert (tmp_path / "out/photo.png").read_bytes().startswith(PNG)
+    cat, cup = (ss.Explanation.load(tmp_path / "out" / f"photo{n}.npz") for n in ("", "-2"))
+    assert cup.label == "espresso"
+    assert cat.second_order is not None
+    lines = done.stdout.splitlines()
+    header = next(line for line in lines if "photograph" in line)
+    assert header.split("  ")[0].strip() == "photograph"
+    assert [name for name in console.COLUMNS if name not in header] == []
+    row = next(line for line in lines if str(first) in line)
+    for cell in (cat.label, "caso", f"{cat.sparsity:.1%}", f"{cat.relative_gap:.1e}", "estimated", str(cat.products)):
+        assert cell in row
+    assert f"  {cat.second_order.sentence}" in lines
+    assert lines[-1] == "  figure: out/photo-2.png"
+
+
+def test_json_is_one_strict_object_per_line(tmp_path: Path) -> None:
+    photographs = [photograph(tmp_path, "astronaut"), photograph(tmp_path, "rocket")]
+    done = run(tmp_path, "explain", *photographs, "--method", "cafo", "--out", "maps/today", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    records = [strict(line) for line in done.stdout.splitlines()]
+    assert [record["photograph"] for record in records] == [str(path) for path in photographs]
+    for record in records:
+        assert set(record) == KEYS
+        assert record["notes"] == []
+        assert not any(isinstance(value, (dict, list)) for key, value in record.items() if key != "notes")
+        assert (tmp_path / record["figure"]).read_bytes().startswith(PNG)
+    assert files(tmp_path / "maps") == {"today", "today/astronaut.png", "today/rocket.png"}
+
+
+def test_demo_compares_both_methods(tmp_path: Path) -> None:
+    done = run(tmp_path, "demo", "--out", "new/cat.png")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "new/cat.png").read_bytes().startswith(PNG)
+    assert files(tmp_path) == {"new", "new/cat.png"}
+    rows = [line for line in done.stdout.splitlines() if line.strip().startswith("chelsea.jpg  ")]
+    assert [row.split().count(method) for row, method in zip(rows, ("cafo", "caso"), strict=True)] == [1, 1]
+    assert "without sparsity, CASO and CAFO point" in done.stdout
+    assert done.stdout.splitlines()[-1] == "  figure: new/cat.png"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_ends_with_one_line_and_whole_files(tmp_path: Path) -> None:
+    path = photograph(tmp_path, "coffee")
+    command = [str(COMMAND), "explain", *[str(path)] * 500, "--json", "--method", "cafo"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        strict(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "secondsight: interrupted\n")
+    written = list((tmp_path / "out").iterdir())
+    assert 1 <= len(written) < 500
+    assert all(file.suffix == ".png" and not file.name.startswith(".") for file in written)
+
+
+# Refusals: exit code 2, one line, nothing written
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a good photograph, one that is none, and a file where a folder should be."""
+    monkeypatch.chdir(tmp_path)
+    photograph(tmp_path, "coffee", "good.png")
+    (tmp_path / "bad.png").write_text("no picture")
+    Path("taken").write_text("a file")
+    return tmp_path
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    before = files(Path())
+    assert main(args) == 2
+    done = capsys.readouterr()
+    assert done.out == ""
+    assert files(Path()) == before
+    assert done.err.startswith("secondsight: error: ")
+    assert done.err.endswith("\n")
+    assert done.err.count("\n") == 1
+    return done.err.removeprefix("secondsight: error: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ("", "PHOTO"),
+        ("nowhere.png", "nowhere.png does not exist"),
+        (".", "is not a file"),
+        ("bad.png", "bad.png is not an image"),
+        ("good.png --colour red", "--colour"),
+        ("good.png --method", "--method"),
+        ("good.png --method ig", "'ig' is not one of 'caso', 'cafo'"),
+        ("good.png --model vgg", "model must be one of efficientnet-lite0"),
+        ("good.png --model resnet50-v1", "resnet50-v1@FILE.safetensors"),
+        ("good.png --model resnet50-v1@bad.png", "bad.png is not a safetensors file"),
+        ("good.png --target tigre_cat", "near: tiger cat"),
+        ("good.png --target 1000", "from 0 to 999"),
+        ("good.png --lambda1 foo", "lambda1 must be one of auto, paper or a number, not 'foo'"),
+        ("good.png --lambda1 -1", "lambda1 must be"),
+        ("good.png --lambda1 nan", "lambda1 must be"),
+        ("good.png --c1 0", "c1 must be"),
+        ("good.png --c1 ten", "--c1"),
+        ("good.png --lambda2 -3", "lambda2 must be"),
+        ("good.png --curvature flat", "--curvature"),
+        ("good.png --tolerance 0", "tolerance must be"),
+        ("good.png --certify all", "--certify"),
+        ("good.png --bound hoped", "--bound"),
+        ("good.png --max-products 0", "max_products must be"),
+        ("good.png --max-products 1.5", "--max-products"),
+        ("good.png --seed -1", "--seed"),
+        ("good.png --seed 99999999999999999999", "--seed"),
+        ("good.png --out taken", "--out must be a folder, not the file taken"),
+        ("good.png --out taken/deep/er", "--out must be"),
+        (f"good.png --out {'o' * 300}", "too long"),
+    ],
+)
+def test_explain_refuses(here: Path, capsys: pytest.CaptureFixture[str], args: str, words: str) -> None:
+    assert words in refusal(capsys, "explain", *args.split())
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ("demo --out demo.jpg", ".png"),
+        ("demo --out taken/demo.png", "--out must be"),
+        ("demo good.png", "good.png"),
+        ("explian good.png", "explain"),
+        ("models --json", "--json"),
+        ("--colour", "--colour"),
+    ],
+)
+def test_other_commands_refuse(here: Path, capsys: pytest.CaptureFixture[str], args: str, words: str) -> None:
+    assert words in refusal(capsys, *args.split())
+
+
+def test_what_is_wrong_for_every_photograph_is_said_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "c1 must be" in refusal(capsys, "explain", "good.png", "good.png", "bad.png", "--c1", "-1")
+
+
+def test_what_is_wrong_for_one_photograph_names_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, "explain", "good.png", "--lambda2", "1e-9").startswith("good.png: lambda2 must be at least")
+
+
+def test_a_name_cannot_break_the_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, "explain", "two\nlines\x1b[2J\udcff.png").startswith(r"two\nlines\x1b[2J\udcff.png")
+
+
+def test_unexpected_errors_keep_their_traceback(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ss, "explain", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["explain", "good.png"])
+
+
+# What is printed and written, with a small network
+
+
+class Small(torch.nn.Module):
+    """Logits of the mean colour; `outputs` is applied to them."""
+
+    def __init__(self, outputs: torch.nn.Module) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 4, bias=False)
+        torch.nn.init.orthogonal_(self.linear.weight, generator=torch.Generator().manual_seed(0))
+        self.outputs = outputs
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.outputs(self.linear(x.mean((-2, -1))))
+        return logits
+
+
+def use(monkeypatch: pytest.MonkeyPatch, outputs: torch.nn.Module) -> None:
+    model = ss.Classifier(Small(outputs), size=8, labels=["red", "green", "blue", "grey"], name="small")
+    monkeypatch.setattr(ss, "load_model", lambda _: model)
+
+
+def test_a_warning_is_a_note_and_is_shown_once(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, torch.nn.Softmax(dim=1))
+    assert main(["explain", "good.png"]) == 0
+    done = capsys.readouterr()
+    assert done.err == ""
+    assert done.out.count("look like probabilities") == 1
+    assert "  note: the network's outputs are non-negative" in done.out
+
+
+def test_no_figure_replaces_another_one_or_a_photograph(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, torch.nn.Identity())
+    photographs = [photograph(here, "coffee", f"{name}") for name in ("a.png", "a.jpg", "a-2.jpg", "A.jpg")]
+    before = photographs[0].read_bytes()
+    assert main(["explain", *(path.name for path in photographs), "--out", ".", "--json"]) == 0
+    figures = [strict(line)["figure"] for line in capsys.readouterr().out.splitlines()]
+    assert figures == ["a-2.png", "a-3.png", "a-2-2.png", "A-4.png"]
+    assert photographs[0].read_bytes() == before
+
+
+def test_options_reach_the_map(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, torch.nn.Tanh())
+    asked = {
+        "target": "Grey",
+        "lambda1": 0.0,
+        "c1": 3.0,
+        "lambda2": 7.0,
+        "curvature": "exact",
+        "tolerance": 1e-3,
+        "certify": "path",
+        "bound": "estimated",
+        "max_products": 40,
+        "seed": 5,
+    }
+    options = [word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    assert main(["explain", "good.png", "--method", "caso", *options, "--save-npz"]) == 0
+    e = ss.Explanation.load("out/good.npz")
+    assert {name: e.settings[name] for name in asked} == asked
+    assert (e.method, e.label, e.lambda2, e.curvature) == ("caso", "grey", 7.0, "exact")
+
+
+def test_json_has_no_infinities(capsys: pytest.CaptureFixture[str]) -> None:
+    console.show_json({"a": float("inf"), "b": float("nan"), "c": 1.5, "d": "x\udcff", "e": False})
+    assert strict(capsys.readouterr().out) == {"a": None, "b": None, "c": 1.5, "d": "x\udcff", "e": False}
+
+
+def test_help_and_models(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    alone = capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out.split() == alone.split()
+    assert all(command in alone for command in ("explain", "demo", "models", "Example: secondsight"))
+    assert main(["models"]) == 0
+    listed = capsys.readouterr().out
+    assert "efficientnet-lite0 (default)" in listed
+    assert "resnet50-v1@FILE.safetensors" in listed
+
+
+def test_a_narrow_terminal_gets_every_cell_whole() -> None:
+    record = {
+        "photograph": "a photograph with a long name.png",
+        "label": "Egyptian cat",
+        "probability": 0.123456,
+        "method": "caso",
+        "lambda1": 0.0663,
+        "lambda2": 28.66,
+        "sparsity": 0.968,
+        "relative_gap": None,
+        "certified": False,
+        "products": 100,
+        "seconds": 12.34,
+    }
+    for width in (60, 200):
+        shown = io.StringIO()
+        narrow = Console(file=shown, width=width)
+        narrow.print(console.table([record, record], narrow))
+        for cell in (
+            *console.COLUMNS,
+            "a photograph with a long name.png",
+            "Egyptian cat",
+            "0.123",
+            "none",
+            "no",
+            "12.3",
+        ):
+            assert shown.getvalue().count(cell) >= 1
+
+
+# Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO, patience: float) -> str:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(console, "PATIENCE", patience)
+    with console.Watch(3) as watch:
+        watch.photograph(1, "cat.jpg")
+        watch.products(17)
+        end = time.monotonic() + (10 if patience < 1 and terminal.isatty() else 0.3)
+        while "17 H-products" not in terminal.getvalue() and time.monotonic() < end:
+            time.sleep(0.02)
+    return terminal.getvalue()
+
+
+def test_progress_shows_on_a_terminal_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = watched(monkeypatch, Terminal(), patience=0.05)
+    assert "cat.jpg (2 of 3)" in shown
+    assert "17 H-products" in shown
+    assert shown.endswith("\x1b[1A\x1b[2K")
+    assert capsys.readouterr().out == ""
+
+
+def test_no_progress_in_short_work_or_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert watched(monkeypatch, Terminal(), patience=60.0) == ""
+    assert watched(monkeypatch, io.StringIO(), patience=0.05) == ""

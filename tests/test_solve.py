@@ -1,0 +1,384 @@
+"""The solver on random matrices: optimality, the certificate's truth, and the choice of lambda1. No network in sight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import Quadratic
+from torch import Tensor
+
+from secondsight.errors import InputError
+from secondsight.solve.basis import Basis, top_of_factor
+from secondsight.solve.cafo import cafo_path
+from secondsight.solve.caso import CasoSolver, Demands, Products, Solution
+from secondsight.solve.certificate import Problem
+from secondsight.solve.fista import fista
+from secondsight.solve.penalty import L1
+from secondsight.solve.select import Rule
+from secondsight.solve.spectrum import explore
+
+AUTO = Rule("auto", (0.75, 1.0), 16, 0.01, 1.0)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A random g and H = sum_i lambda_i q_i q_i', positive eigenvalues first."""
+
+    g: Tensor
+    h: Tensor
+    semidefinite: bool
+
+    def product(self, rows: Tensor) -> Tensor:
+        return rows @ self.h
+
+    @property
+    def top(self) -> float:
+        return max(0.0, float(torch.linalg.eigvalsh(self.h)[-1]))
+
+    @property
+    def negative(self) -> float:
+        return max(0.0, -float(torch.linalg.eigvalsh(self.h)[0]))
+
+
+def instance(seed: int, d: int = 24, rank: int = 6, size: float = 30.0, indefinite: bool = False) -> Instance:
+    generator = torch.Generator().manual_seed(seed)
+    q, _ = torch.linalg.qr(torch.randn(d, rank, generator=generator, dtype=torch.float64))
+    values = size * torch.rand(rank, generator=generator, dtype=torch.float64) ** 2
+    if indefinite:
+        values[rank // 2 :] *= -1
+    g = torch.randn(d, generator=generator, dtype=torch.float64) ** 3
+    return Instance(g / g.abs().max(), q * values @ q.T, not indefinite)
+
+
+instances = st.builds(
+    instance,
+    seed=st.integers(0, 10**6),
+    d=st.integers(2, 30),
+    rank=st.integers(1, 2),
+    size=st.sampled_from([0.0, 1e-3, 1.0, 30.0, 1e3]),
+    indefinite=st.booleans(),
+)
+
+
+def zero_share(delta: Tensor) -> float:
+    return float((delta == 0).double().mean())
+
+
+def solve(problem: Instance, rule: Rule = AUTO, **demands: object) -> Solution:
+    defaults = Demands(
+        rule=rule,
+        c1=10.0,
+        lambda2=None,
+        tolerance=1e-8,
+        certify="chosen",
+        max_products=1000,
+        seed=0,
+        dtype=torch.float64,
+    )
+    wanted = replace(defaults, **demands)  # type: ignore[arg-type]
+    products = Products(problem.product, wanted.max_products)
+    return CasoSolver(problem.g, products, problem.semidefinite, zero_share, wanted).solve()
+
+
+def twin(problem: Instance, solution: Solution, lambda1: float) -> Quadratic:
+    return Quadratic(problem.g, problem.h, lambda1, solution.problem.lambda2)
+
+
+def fixed(lambda1: float) -> Rule:
+    return replace(AUTO, wanted=lambda1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances, st.floats(0, 1.2))
+def test_certified_maps_are_optimal(problem: Instance, lambda1: float) -> None:
+    solution = solve(problem, fixed(lambda1), top_eigenvalue=problem.top)
+    point = solution.choice.point
+    exact = twin(problem, solution, lambda1)
+    best = exact.optimum()
+    missing = exact.objective(best) - exact.objective(point.delta)
+    assert point.certificate is not None
+    gap = point.certificate.gap
+    assert missing <= gap + 1e-13 * (1 + abs(exact.objective(best)))
+    assert point.certificate.relative_gap <= 1e-8
+    assert (point.delta - best).norm() <= math.sqrt(2 * gap / solution.problem.mu) + 1e-9
+
+
+@settings(max_examples=100, deadline=None)
+@given(instances, st.floats(0, 1.2), st.floats(0, 2), st.integers(0, 10**6))
+def test_certificate_bounds_the_truth_at_any_map(problem: Instance, lambda1: float, noise: float, seed: int) -> None:
+    """At maps far from and near the optimum: never below the true distance, never negative, and not vacuous."""
+    lambda2 = problem.top / 2 + 10
+    exact = Quadratic(problem.g, problem.h, lambda1, lambda2)
+    best = exact.optimum()
+    shake = torch.randn(len(best), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    delta = best + noise * shake * (0.01 + best.abs().max())
+    a, mu = 2 * lambda2, 2 * lambda2 - problem.top
+    known = Problem(problem.g, L1(), lambda2, mu, problem.negative)
+    certificate = known.certify(delta, problem.product(delta[None])[0], lambda1)
+    missing = exact.objective(best) - exact.objective(delta)
+    rounding = 1e-12 * (1 + abs(exact.objective(best)))
+    assert certificate.gap >= 0
+    assert certificate.gap >= missing - rounding
+    assert certificate.gap <= 4 * ((a + problem.negative) / mu) ** 2 * missing + rounding
+
+
+@settings(max_examples=100, deadline=None)
+@given(instances, st.floats(0.01, 1.0), st.floats(0, 0.1), st.integers(0, 10**6))
+def test_support_certificate_is_never_wrong(problem: Instance, lambda1: float, noise: float, seed: int) -> None:
+    lambda2 = problem.top / 2 + 10
+    best = Quadratic(problem.g, problem.h, lambda1, lambda2).optimum()
+    shake = torch.randn(len(best), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    delta = best * (1 + noise * shake)
+    known = Problem(problem.g, L1(), lambda2, 2 * lambda2 - problem.top, problem.negative)
+    support = known.certify(delta, problem.product(delta[None])[0], lambda1).support
+    assert not bool((support.nonzero & (best == 0)).any())
+    assert not bool((support.zero & (best != 0)).any())
+
+
+def test_support_is_decided_where_the_gap_is_small() -> None:
+    solution = solve(instance(3, d=200), fixed(0.1), tolerance=1e-12)
+    certificate = solution.choice.point.certificate
+    assert certificate is not None
+    assert float(certificate.support.undecided.double().mean()) < 0.02
+
+
+@settings(max_examples=40, deadline=None)
+@given(instances)
+def test_zero_exactly_from_lambda1_max_on(problem: Instance) -> None:
+    lambda1_max = float(problem.g.abs().max())
+    at = solve(problem, fixed(lambda1_max)).choice.point
+    assert not bool(at.delta.any())
+    assert at.certificate is not None
+    assert at.certificate.gap == 0
+    assert bool(solve(problem, fixed(lambda1_max * 0.999)).choice.point.delta.any())
+
+
+@settings(max_examples=40, deadline=None)
+@given(instances)
+def test_without_penalty_the_closed_form(problem: Instance) -> None:
+    solution = solve(problem, fixed(0.0), tolerance=1e-12)
+    q = 2 * solution.problem.lambda2 * torch.eye(len(problem.g), dtype=torch.float64) - problem.h
+    torch.testing.assert_close(solution.choice.point.delta, torch.linalg.solve(q, problem.g), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("indefinite", [False, True])
+def test_every_point_of_the_path(indefinite: bool) -> None:
+    problem = instance(5, d=60, indefinite=indefinite)
+    solution = solve(problem, certify="path", tolerance=1e-6)
+    assert len(solution.choice.points) >= 12
+    lambdas = [point.lambda1 for point in solution.choice.points]
+    assert lambdas == sorted(lambdas, reverse=True)
+    for point in solution.choice.points:
+        assert point.certificate is not None
+        assert point.certificate.relative_gap <= 1e-6
+        exact = twin(problem, solution, point.lambda1)
+        assert point.objective.value == pytest.approx(exact.objective(point.delta), rel=1e-9)
+        assert exact.objective(exact.optimum()) <= point.objective.value * (1 + 1.1e-6)
+
+
+def test_uncertified_points_understate_the_objective() -> None:
+    problem = instance(6, d=60)
+    solution = solve(problem, tolerance=1e-3)
+    for point in solution.choice.points:
+        exact = twin(problem, solution, point.lambda1)
+        assert point.objective.value <= exact.objective(point.delta) + 1e-12
+        assert point.objective.value >= 0.9 * exact.objective(exact.optimum())
+
+
+@pytest.mark.parametrize("indefinite", [False, True])
+def test_lambda2_depends_on_nothing_but_c1_and_the_seed(indefinite: bool) -> None:
+    problem = instance(7, d=300, rank=40, size=100.0, indefinite=indefinite)
+    reference = solve(problem).problem.lambda2
+    variants: list[dict[str, object]] = [
+        {"rule": fixed(0.3)},
+        {"tolerance": 1e-2},
+        {"max_products": 1},
+        {"certify": "path"},
+        {"rule": replace(AUTO, wanted="paper")},
+    ]
+    for variant in variants:
+        assert solve(problem, **variant).problem.lambda2 == reference  # type: ignore[arg-type]
+    assert solve(problem, c1=20.0).problem.lambda2 == pytest.approx(reference + 10, rel=0.02)
+
+
+def test_explored_top_eigenvalue() -> None:
+    for seed in range(20):
+        problem = instance(seed, d=400, rank=20, size=200.0)
+        solution = solve(problem)
+        assert solution.top_eigenvalue <= problem.top * (1 + 1e-9)
+        assert problem.top - solution.top_eigenvalue <= 5.0
+        assert solution.problem.mu >= 10.0
+
+
+def test_random_probe_finds_an_eigenvector_orthogonal_to_the_gradient() -> None:
+    d = 2000
+    g, u = torch.zeros(d, dtype=torch.float64), torch.zeros(d, dtype=torch.float64)
+    g[:10], u[10:20] = 1.0, 1 / math.sqrt(10)
+    h = 5 * torch.outer(g, g) / 10 + 50 * torch.outer(u, u)
+    basis = Basis(g)
+    spectrum = explore(lambda rows: rows @ h, g, basis, lambda _: 20.0, semidefinite=True, seed=0)
+    assert spectrum.top == pytest.approx(50, rel=1e-3)
+
+
+def test_refused_lambda2_names_one_that_works() -> None:
+    problem = instance(8)
+    with pytest.raises(InputError, match="lambda2 must be at least") as refusal:
+        solve(problem, lambda2=problem.top / 2 - 1)
+    smallest = float(str(refusal.value).split("at least ")[1].split(",")[0])
+    assert solve(problem, lambda2=smallest).problem.mu > 0
+
+
+def test_out_of_products() -> None:
+    problem = instance(9, d=200, rank=60)
+    short = solve(problem, max_products=4, tolerance=1e-14)
+    assert short.products <= 8
+    assert any("max_products = 4 was reached" in note for note in short.notes)
+    unbounded = solve(problem, tolerance=1e-12)
+    certificate = unbounded.choice.point.certificate
+    assert certificate is not None
+    assert certificate.relative_gap <= 1e-12
+    assert not unbounded.notes
+
+
+def test_few_products_suffice() -> None:
+    """Counts, not times: a path of sixteen values and a certified map for less than one power iteration of the paper."""
+    counts = [solve(instance(seed, d=500, rank=10, size=50.0), tolerance=1e-4).products for seed in range(20)]
+    assert sorted(counts)[10] <= 6
+    assert max(counts) <= 12
+
+
+def test_broken_derivatives_are_noticed() -> None:
+    problem = instance(10, d=50)
+    skewed = problem.h + 20 * torch.randn(50, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    solution = solve(replace(problem, h=skewed), max_products=20)
+    assert any("not symmetric" in note for note in solution.notes)
+
+
+def test_rounded_maps_are_the_ones_certified() -> None:
+    problem = instance(11, d=100)
+    solution = solve(problem, dtype=torch.float32, tolerance=1e-6)
+    point = solution.choice.point
+    assert torch.equal(point.delta, point.delta.float().double())
+    again = solution.problem.certify(point.delta, problem.product(point.delta[None])[0], point.lambda1)
+    assert point.certificate is not None
+    assert again.gap == pytest.approx(point.certificate.gap)
+
+
+@pytest.mark.parametrize("indefinite", [False, True])
+@pytest.mark.parametrize("lambda1", [0.0, 0.02, 0.3])
+def test_fista(lambda1: float, indefinite: bool) -> None:
+    problem = instance(12, d=80, rank=30, size=100.0, indefinite=indefinite)
+    lambda2 = problem.top / 2 + 10
+    known = Problem(problem.g, L1(), lambda2, 2 * lambda2 - problem.top, problem.negative)
+    best = fista(known, problem.product, torch.zeros_like(problem.g), lambda1, 1e-9, torch.float64)
+    exact = Quadratic(problem.g, problem.h, lambda1, lambda2)
+    assert best.relative_gap <= 1e-9
+    assert exact.objective(exact.optimum()) - exact.objective(best.delta) <= 1e-8 * abs(exact.objective(best.delta))
+
+
+def test_fista_goes_on_where_the_basis_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secondsight.solve.caso.LARGEST_BASIS", 5)
+    problem = instance(13, d=200, rank=100, size=100.0)
+    solution = solve(problem, fixed(0.02), tolerance=1e-7)
+    certificate = solution.choice.point.certificate
+    assert certificate is not None
+    assert certificate.relative_gap <= 1e-7
+
+
+def test_nystrom_factor_is_a_lower_bound_and_exact_on_the_basis() -> None:
+    problem = instance(14, d=40, rank=20)
+    rows = torch.randn(5, 40, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    basis = Basis(problem.g)
+    basis.append(rows, problem.product(rows))
+    factor = basis.factor()
+    approximation = factor.T @ factor
+    assert float(torch.linalg.eigvalsh(problem.h - approximation)[0]) > -1e-9
+    torch.testing.assert_close(rows @ approximation, problem.product(rows), rtol=1e-8, atol=1e-8)
+    assert top_of_factor(factor)[0] >= basis.ritz()[1].value
+
+
+
+def test_paper_rule_to_the_letter() -> None:
+    """The literal loop of section 4.1 on CAFO's closed form, beside ours."""
+    for seed in range(30):
+        generator = torch.Generator().manual_seed(seed)
+        scale = 10.0 ** float(torch.randint(-7, 2, (1,), generator=generator))
+        g = scale * torch.randn(500, generator=generator, dtype=torch.float64) ** 3
+
+        def sparsity(lambda1: float, g: Tensor = g) -> float:
+            return float((g.abs() <= lambda1).double().mean())
+
+        tried = [1e-5]
+        while sparsity(tried[-1]) < 1:
+            tried.append(tried[-1] * 10)
+        halved = tried[-1]
+        while not any(0.75 <= sparsity(value) < 1 for value in tried):
+            halved /= 2
+            tried.append(halved)
+        # The loss falls with lambda1, so the highest is that of the smallest.
+        expected = min(value for value in tried if 0.75 <= sparsity(value) < 1)
+        choice = cafo_path(g, 10.0, replace(AUTO, wanted="paper"), zero_share, torch.float64)
+        assert choice.point.lambda1 == pytest.approx(expected)
+
+
+def test_paper_rule_bisects_and_else_says_so() -> None:
+    # Halving jumps from all zero over [0.75, 1): only values between 7e-4 and 9e-4 leave one entry in ten.
+    g = torch.full((10,), 7e-4, dtype=torch.float64)
+    g[0] = 9e-4
+    choice = cafo_path(g, 10.0, replace(AUTO, wanted="paper"), zero_share, torch.float64)
+    assert choice.point.sparsity == pytest.approx(0.9)
+    even = torch.full((10,), 7e-4, dtype=torch.float64)
+    choice = cafo_path(even, 10.0, replace(AUTO, wanted="paper"), zero_share, torch.float64)
+    assert choice.note is not None
+    assert "no map had a sparsity" in choice.note
+
+
+def test_auto_rule_takes_the_knee() -> None:
+    """Twenty strong entries among weak ones: past them, pixels add little gain."""
+    generator = torch.Generator().manual_seed(0)
+    g = 0.05 * torch.randn(1000, generator=generator, dtype=torch.float64)
+    g[:20] = 1.0 + 0.1 * torch.rand(20, generator=generator, dtype=torch.float64)
+    choice = cafo_path(g, 10.0, AUTO, zero_share, torch.float64)
+    assert choice.note is None
+    assert bool((choice.point.delta[:20] != 0).all())
+    assert 0.95 <= choice.point.sparsity <= 0.98
+
+
+def test_auto_rule_without_a_candidate() -> None:
+    g = torch.ones(100, dtype=torch.float64)
+    choice = cafo_path(g, 10.0, AUTO, zero_share, torch.float64)
+    assert choice.note is not None
+    assert choice.point.sparsity == 0
+
+
+def test_sparsity_range_is_obeyed() -> None:
+    problem = instance(15, d=1000)
+    for low, high in ((0.2, 0.5), (0.9, 0.99)):
+        point = solve(problem, replace(AUTO, sparsity=(low, high), points=40, smallest=1e-4)).choice.point
+        assert low <= point.sparsity < high
+
+
+def test_zero_gradient() -> None:
+    problem = replace(instance(16), g=torch.zeros(24, dtype=torch.float64))
+    solution = solve(problem)
+    assert not bool(solution.choice.point.delta.any())
+    assert solution.angle == 0
+    assert solution.problem.mu > 0
+
+
+@pytest.mark.parametrize("indefinite", [False, True])
+def test_angle_without_penalty_and_its_error(indefinite: bool) -> None:
+    for seed in range(10):
+        problem = instance(seed, d=200, rank=20, size=60.0, indefinite=indefinite)
+        solution = solve(problem, tolerance=1e-3)
+        q = 2 * solution.problem.lambda2 * torch.eye(200, dtype=torch.float64) - problem.h
+        caso = torch.linalg.solve(q, problem.g)
+        cosine = float(caso @ problem.g / caso.norm() / problem.g.norm())
+        true = math.degrees(math.acos(min(1.0, cosine)))
+        assert abs(solution.angle - true) <= solution.angle_error + 1e-5
