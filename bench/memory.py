@@ -31,7 +31,7 @@ def main(name: str, what: str, photograph: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if what == "gradient":
         leaf = x[None].clone().requires_grad_()
-        torch.autograd.grad(model(leaf, ).log_softmax(1).max(), leaf)
+        torch.autograd.grad(model(leaf).log_softmax(1).max(), leaf)
     else:
         ss.explain(model, x, method=what)
     print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)

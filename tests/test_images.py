@@ -177,6 +177,11 @@ class TestConverted:
         assert levels[3] == 1
         assert torch.equal(load(path)[1], load(path, channels=1)[0])
 
+    def test_dark_pictures_of_16_bits_stay_dark(self, tmp_path: Path) -> None:
+        path = tmp_path / "dark.png"
+        Image.fromarray(np.array([[0, 100, 255]], dtype=np.uint16)).save(path)
+        assert float(load(path).max()) <= 1 / 255
+
     def test_integers_of_8_bits_are_not_darkened(self) -> None:
         picture = Image.fromarray(np.array([[0, 128, 255]], dtype=np.int32))
         assert picture.mode == "I"

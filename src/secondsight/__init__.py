@@ -4,7 +4,7 @@
     >>> model = ss.load_model("efficientnet-lite0")
     >>> e = ss.explain(model, ss.example_photograph())
     >>> e.label, e.certified
-    ('Egyptian cat', 'estimated')
+    ('tiger cat', 'estimated')
 """
 
 from secondsight.curvature.operator import InputHessian, input_hessian

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
-import zipfile
+import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -201,7 +201,7 @@ class Explanation:
             write_whole(path, lambda file: figure.savefig(file, format="png"))
         elif path.suffix.lower() == ".npz":
             arrays = self._arrays()
-            write_whole(path, lambda file: np.savez_compressed(file, **arrays))
+            write_whole(path, lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
         else:
             raise InputError("path", "a name that ends in .png or .npz", repr(str(path)))
 
@@ -215,7 +215,8 @@ class Explanation:
             "path": [[p.lambda1, p.sparsity, p.objective, p.relative_gap] for p in self.path],
         }
         return {
-            "record": np.array(json.dumps(record)),
+            # Only integers of numpy are not JSON.
+            "record": np.array(json.dumps(record, default=int)),
             "input": self.input.numpy(),
             "delta": self.delta.numpy(),
             "gradient": self.gradient.numpy(),
@@ -228,15 +229,19 @@ class Explanation:
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
         """Read what `save("x.npz")` wrote."""
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 record = json.loads(str(arrays["record"]))
                 if record["format"] != FORMAT:
                     raise SecondsightError(f"{path} has format {record['format']}; this version reads format {FORMAT}")
                 return cls._from(record, {name: torch.from_numpy(arrays[name]) for name in arrays.files if name != "record"})
         except FileNotFoundError:
             raise SecondsightError(f"{path} does not exist") from None
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise SecondsightError(f"{path} is no explanation saved by secondsight ({error})") from None
+        except SecondsightError:
+            raise
+        except Exception as error:
+            # Damaged bytes may raise anything on their way through zip, numpy and JSON.
+            why = " ".join(str(error).split())
+            raise SecondsightError(f"{path} is no explanation saved by secondsight ({why})") from None
 
     @classmethod
     def _from(cls, record: dict[str, Any], arrays: dict[str, Tensor]) -> Explanation:
@@ -244,7 +249,7 @@ class Explanation:
         second = record["second_order"]
         scalars = (
             "target label probability method lambda1 lambda1_max lambda2 sparsity gap relative_gap certified "
-            "products curvature top_eigenvalue settings seconds"
+            "products curvature top_eigenvalue seconds"
         )
         return cls(
             **{name: record[name] for name in scalars.split()},
@@ -254,32 +259,31 @@ class Explanation:
             support=Support(arrays["support_nonzero"], arrays["support_zero"]),
             top_eigenvalue_bound=None if bound is None else EigenvalueBound(bound, record["top_eigenvalue_basis"]),
             path=tuple(
-                PathPoint(*point, delta=delta)
-                for point, delta in zip(record["path"], arrays["path_deltas"], strict=True)
+                PathPoint(lambda1, sparsity, objective, relative_gap, delta)
+                for (lambda1, sparsity, objective, relative_gap), delta in zip(
+                    record["path"], arrays["path_deltas"], strict=True
+                )
             ),
             second_order=None if second is None else SecondOrder(**second),
+            # JSON has no tuples.
+            settings={name: tuple(v) if isinstance(v, list) else v for name, v in record["settings"].items()},
             notes=tuple(record["notes"]),
         )
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write under a temporary name and rename, so that a reader sees the old file or the new one, never half of one."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise SecondsightError(f"{path} cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             write(file)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
-        os.unlink(temporary)
-        raise SecondsightError(f"{path} cannot be written: {error.strerror}") from None
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        raise SecondsightError(f"{path} cannot be written: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _finite(number: float) -> float | None:

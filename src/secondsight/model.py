@@ -103,7 +103,7 @@ class Classifier:
         else:
             self.input_shape = (self.channels, *(self.size or (None, None)))
         self._computed = self._in_computing_precision(net)
-        self._checked = False
+        self.checked = False
 
     def _in_computing_precision(self, net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         tensors = _tensors(net)
@@ -172,9 +172,9 @@ class Classifier:
     def logits(self, x: Tensor) -> Tensor:
         """Logits of a batch as `batch` returns it. For use inside `ready()`: no checks, differentiable."""
         if self.mean is not None:
-            x = x - self.mean.to(x)
+            x = x - self.mean.to(x.dtype).to(x.device)
         if self.std is not None:
-            x = x / self.std.to(x)
+            x = x / self.std.to(x.dtype).to(x.device)
         return self._computed(x)
 
     def tensor(self, item: Item) -> Tensor:
@@ -199,7 +199,6 @@ class Classifier:
         if not x.is_floating_point():
             hint = ": divide by 255" if x.dtype == torch.uint8 else ""
             raise InputError("the input", "a tensor of floats", f"of {x.dtype}{hint}")
-        x = x.detach()
         if not bool(torch.isfinite(x).all()):
             raise InputError("the input", "finite", "a tensor with NaN or infinite entries")
         if self.takes_pictures and (x.min() < 0 or x.max() > 1):
@@ -225,13 +224,13 @@ class Classifier:
             raise ModelError(f"the network must return logits of shape (N, classes) with two classes or more, not {what}")
         if not bool(torch.isfinite(logits).all()):
             raise ModelError("the network returned NaN or infinite logits for this input")
-        if self._checked:
+        if self.checked:
             return
         classes = logits.shape[1]
         if self.labels is not None and len(self.labels) != classes:
             raise ModelError(f"the network has {classes} classes but {len(self.labels)} labels were given")
-        self._checked = True
-        if bool((logits >= 0).all()) and bool(((logits.double().sum(1) - 1).abs() < 1e-4).all()):
+        self.checked = True
+        if bool((logits >= 0).all()) and bool(((logits.sum(1) - 1).abs() < 1e-4).all()):
             note = (
                 "the network's outputs are non-negative and sum to one: they look like probabilities, "
                 "but logits are needed. Remove its last softmax; the map below explains a softmax of a softmax"

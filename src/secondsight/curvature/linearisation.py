@@ -28,8 +28,11 @@ class Linearisation:
     def __init__(self, model: Classifier, x: Tensor, target: Target = None) -> None:
         self.model = model
         self.x = x[None].detach().clone().requires_grad_()
+        is_new = not model.checked
         self.logits = model.logits(self.x)
         model.check_logits(self.logits)
+        if is_new:
+            _refuse_randomness(model, self.x.detach(), self.logits.detach())
         self.constant = not self.logits.requires_grad
         if self.constant:
             _refuse_hidden_dependence(model, self.x.detach())
@@ -178,6 +181,16 @@ def solver_device(device: torch.device) -> torch.device:
     except (TypeError, RuntimeError):
         return torch.device("cpu")
     return device
+
+
+def _refuse_randomness(model: Classifier, x: Tensor, logits: Tensor) -> None:
+    with torch.no_grad():
+        if not torch.allclose(model.logits(x), logits, rtol=1e-3, atol=1e-4):
+            model.checked = False
+            raise ModelError(
+                "two passes over the same input gave different logits, though the network is in eval mode: "
+                "it draws random numbers (dropout that ignores the mode?)"
+            )
 
 
 def _refuse_hidden_dependence(model: Classifier, x: Tensor) -> None:

@@ -21,7 +21,7 @@ def normalise(values: NDArray[np.floating], percentile: float = PERCENTILE) -> A
         array([[0.   , 0.25 ],
                [0.125, 1.   ]])
     """
-    sums = np.abs(np.asarray(values, dtype=np.float64))
+    sums: Array = np.abs(np.asarray(values, dtype=np.float64))
     if sums.ndim > 2:
         sums = sums.reshape(-1, *sums.shape[-2:]).sum(0)
     sums = np.atleast_2d(sums)

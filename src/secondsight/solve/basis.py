@@ -87,7 +87,8 @@ class Basis:
         values, rotation = torch.linalg.eigh(correlation)
         large = values > SMALLEST
         mixing = rotation[:, large] / values[large].sqrt() / scale[:, None]
-        return mixing.T @ products
+        factor: Tensor = mixing.T @ products
+        return factor
 
 
 def top_of_factor(factor: Tensor) -> tuple[float, Tensor]:

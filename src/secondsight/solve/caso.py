@@ -6,6 +6,7 @@ which certifies it and enlarges the basis; repeat until the certificate is good 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -193,8 +194,7 @@ class CasoSolver:
         while True:
             model = LowRankModel(self.problem, self.basis)
             choice = self.demands.rule.choose(
-                lambda lambda1, model=model: self._solve_at(model, lambda1),
-                self.penalty.lambda1_max(self.gradient),
+                functools.partial(self._solve_at, model), self.penalty.lambda1_max(self.gradient)
             )
             if not self.product.left:
                 return choice

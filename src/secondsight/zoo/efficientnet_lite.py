@@ -59,7 +59,7 @@ class MBConv(nn.Module):
         self.bn2 = batch_norm(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = x
+        y: Tensor = x
         if self.expands:
             y = F.relu6(self.bn0(self.expand_conv(y)))
         y = F.relu6(self.bn1(self.depthwise_conv(y)))
@@ -87,4 +87,5 @@ class EfficientNetLite0(nn.Module):
         x = F.relu6(self.bn0(self.conv_stem(x)))
         x = self.blocks(x)
         x = F.relu6(self.bn1(self.conv_head(x)))
-        return self.fc(x.mean((2, 3)))
+        logits: Tensor = self.fc(x.mean((2, 3)))
+        return logits

@@ -28,10 +28,11 @@ class Bottleneck(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.bn1(self.conv1(x)).relu()
+        y: Tensor = self.bn1(self.conv1(x)).relu()
         y = self.bn2(self.conv2(y)).relu()
         y = self.bn3(self.conv3(y))
-        return (y + self.downsample(x)).relu()
+        shortcut: Tensor = self.downsample(x)
+        return (y + shortcut).relu()
 
 
 def stage(inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
@@ -56,4 +57,5 @@ class ResNet50V1(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.bn1(self.conv1(x)).relu())
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(x.mean((2, 3)))
+        logits: Tensor = self.fc(x.mean((2, 3)))
+        return logits

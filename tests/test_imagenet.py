@@ -1,0 +1,75 @@
+"""Real weights and real ImageNet photographs, which do not come with the project: skipped where they are not found."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+import secondsight as ss
+
+SHARED = Path(os.environ.get("SECONDSIGHT_SHARED", Path(__file__).parents[2] / "shared"))
+PHOTOGRAPHS = SHARED / "imagenet-val"
+WEIGHTS = SHARED / "weights" / "resnet50.safetensors"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (PHOTOGRAPHS.is_dir() and WEIGHTS.is_file()),
+        reason=f"needs ImageNet photographs and ResNet-50 weights in {SHARED} (set SECONDSIGHT_SHARED)",
+    ),
+]
+
+
+def classes() -> dict[str, int]:
+    with (PHOTOGRAPHS / "boxes.csv").open() as file:
+        return {row["file"]: int(row["class_index"]) for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize(
+    ("name", "accuracy"), [("efficientnet-lite0", 0.75), (f"resnet50-v1@{WEIGHTS}", 0.727)], ids=["lite0", "resnet50"]
+)
+def test_top_1_accuracy_shows_the_preprocessing_is_right(name: str, accuracy: float) -> None:
+    model = ss.load_model(name)
+    right = 0
+    expected = classes()
+    with torch.no_grad():
+        for file, index in expected.items():
+            right += int(model(model.load(PHOTOGRAPHS / "images" / file)[None]).argmax()) == index
+    # 300 photographs: one standard error is 2.5 points.
+    assert right / len(expected) == pytest.approx(accuracy, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["efficientnet-lite0", f"resnet50-v1@{WEIGHTS}"], ids=["lite0", "resnet50"])
+def test_certified_maps_of_real_photographs(name: str) -> None:
+    model = ss.load_model(name)
+    products = []
+    for file in sorted(classes())[::30]:
+        e = ss.explain(model, PHOTOGRAPHS / "images" / file)
+        assert e.certified == "estimated", e
+        assert 0.75 <= e.sparsity < 1
+        products.append(e.products)
+    assert sorted(products)[5] <= 5
+
+
+@pytest.mark.parametrize("name", ["efficientnet-lite0", f"resnet50-v1@{WEIGHTS}"], ids=["lite0", "resnet50"])
+def test_embedded_networks_are_piecewise_linear_as_declared(name: str) -> None:
+    model = ss.load_model(name)
+    assert model.piecewise_linear
+    model.piecewise_linear = None
+    ss.input_hessian(model, ss.example_photograph())
+    assert model.piecewise_linear
+
+
+def test_estimated_bound_against_the_proven_one() -> None:
+    """The whole Hessian of one photograph, 1000 backward passes: the estimate was right."""
+    model = ss.load_model("efficientnet-lite0")
+    estimated = ss.explain(model, ss.example_photograph())
+    proven = ss.explain(model, ss.example_photograph(), bound="proven")
+    assert proven.certified == "proven"
+    assert proven.top_eigenvalue is not None
+    assert estimated.top_eigenvalue == pytest.approx(proven.top_eigenvalue, rel=0.05)
+    assert float(estimated.top_eigenvalue_bound) >= proven.top_eigenvalue * (1 - 1e-3)  # type: ignore[arg-type]

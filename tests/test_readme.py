@@ -1,0 +1,34 @@
+"""The README's Python runs as it stands."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import secondsight as ss
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_readme_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), flags=re.DOTALL)
+    assert len(blocks) == 2
+    shutil.copy(ss.example_photograph(), tmp_path / "photo.jpg")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, str(README), "exec"), names)
+    assert (tmp_path / "map.png").stat().st_size > 10_000
+    assert (tmp_path / "map.npz").exists()
+    assert len(names["several"]) == 4  # type: ignore[arg-type]
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    assert sorted(ss.__all__) == ss.__all__
+    assert all(hasattr(ss, name) for name in ss.__all__)
+    public = {name for name in vars(ss) if not name.startswith("_")}
+    modules = {name for name in public if type(getattr(ss, name)).__name__ == "module"}
+    assert public - modules == {name for name in ss.__all__ if not name.startswith("_")}
