@@ -1,6 +1,6 @@
 """Peak memory of one gradient and of one explanation, each in a process of its own.
 
-    python -m bench.memory lite0 gradient PHOTO        prints the bytes above the loaded model, after one plain forward pass
+python -m bench.memory lite0 gradient PHOTO        prints the bytes above the loaded model, after one plain forward pass
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     make bench        (or: python -m bench.run [--photographs 20] [--baseline 3] [--models resnet50,lite0])
 
-A gradient equivalent (g.e.) is the wall time of one loss gradient on the same model, photograph and threads, taken right
-before and after what it is compared with.
+A gradient equivalent (g.e.) is the wall time of one loss gradient on the same model, photograph and threads, taken
+right before and after what it is compared with.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def measure_ours(model: ss.Classifier, files: list[Path], **options: object) -> 
     for file in track(files, description=f"{model.name} {options['method']}", console=console, transient=True):
         x = model.tensor(file)
         found: list[ss.Explanation] = []
-        cost, seconds = in_gradient_equivalents(model, x, lambda x=x, f=found: f.append(ss.explain(model, x, **options)))
+        cost, seconds = in_gradient_equivalents(
+            model, x, lambda x=x, f=found: f.append(ss.explain(model, x, **options))
+        )
         column.costs.append(cost)
         column.seconds.append(seconds)
         column.gaps.append(found[0].relative_gap)
@@ -125,7 +127,7 @@ def measure_paper(model: ss.Classifier, files: list[Path]) -> tuple[Column, list
 
 
 def worst_gaps(model: ss.Classifier, x: Tensor, results: list[tuple[float, float, Tensor]]) -> tuple[float, float]:
-    """The largest certified relative gap along the paper's eight values: its maps, and ours at the same lambda1 and lambda2.
+    """The largest certified relative gap along the paper's eight values: its maps, and ours at the same penalties.
 
     Both by exact products and the same mu, from a largest eigenvalue that is settled by eight products or more.
     """
@@ -168,7 +170,15 @@ def bench(name: str, count: int, baseline: int) -> None:
     gradient_peak = peak_bytes(name, "gradient", str(files[0]))
     memory = {method: peak_bytes(name, method, str(files[0])) / gradient_peak for method in ("caso", "cafo")}
     table = Table(title=f"{model.name}, {count} photographs, {torch.get_num_threads()} threads")
-    for heading in ("method", "g.e., median", "g.e., 95 %", "seconds", "H-products", "worst relative gap", "peak memory / gradient's"):
+    for heading in (
+        "method",
+        "g.e., median",
+        "g.e., 95 %",
+        "seconds",
+        "H-products",
+        "worst relative gap",
+        "peak memory / gradient's",
+    ):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     row(table, "caso: certified map, path of 16", caso, memory["caso"])
     row(table, "cafo: exact map, path of 16", cafo, memory["cafo"])

@@ -1,4 +1,4 @@
-"""Small networks and inputs, as data: each a name, a float64 net in eval mode, an input, and whether it is piecewise linear."""
+"""Small networks and inputs, as data: a name, a float64 net in eval mode, an input, whether it is piecewise linear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow dense float64 twins, written straight from the paper's equations. Nothing here uses the package's own numerics."""
+"""Slow dense float64 twins, written straight from the paper's equations. None of the package's numerics."""
 
 from __future__ import annotations
 

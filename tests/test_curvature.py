@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
-from reference import gauss_newton, gradient, hessian, probabilities
 from torch import Tensor, nn
 
 import secondsight as ss
+from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
+from reference import gauss_newton, gradient, hessian, probabilities
 from secondsight.curvature.hessian import GaussNewton, curvature_at
 from secondsight.curvature.linearisation import Linearisation
 
@@ -22,7 +22,7 @@ def eye(case: Case) -> Tensor:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_gradient_is_W_p_minus_y(case: Case) -> None:
+def test_gradient_is_jacobian_times_p_minus_y(case: Case) -> None:
     for target in range(2):
         h = ss.input_hessian(case.classifier(), case.x, target=target)
         torch.testing.assert_close(h.gradient, gradient(case.net, case.x, target), **TIGHT)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import skimage.data
 import torch
-from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
 from PIL import Image
-from reference import Quadratic, gauss_newton, gradient, hessian
 from torch import Tensor, nn
 
 import secondsight as ss
+from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
+from reference import Quadratic, gauss_newton, gradient, hessian
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,9 @@ def test_a_constant_network() -> None:
 
 def conv(channels: int, classes: int = 4) -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(channels, 6, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, classes))
+    return nn.Sequential(
+        nn.Conv2d(channels, 6, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, classes)
+    )
 
 
 @pytest.mark.parametrize("shape", [(3, 1, 1), (3, 5, 9), (1, 6, 6), (4, 6, 6)])

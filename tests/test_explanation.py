@@ -431,7 +431,8 @@ class TestFigure:
 
     @pytest.mark.parametrize(("method", "panels"), [("caso", 4), ("cafo", 3)])
     def test_panels(self, method: str, panels: int) -> None:
-        e = explained((3, 12, 12), method=method)
+        e = explained((3, 12, 12), method=method, lambda1=1e-4)
+        assert e.path[0].lambda1 > e.lambda1 > e.path[-1].lambda1
         large, strip = e.figure().subfigs
         assert len(large.axes) == panels
         assert len(strip.axes) == len(e.path)

@@ -230,6 +230,13 @@ class TestInput:
 
 
 class TestOutput:
+    def test_logits_can_be_differentiated_in_the_input(self) -> None:
+        net, x = conv(), pixels(2, 3, 6, 6).requires_grad_()
+        (found,) = torch.autograd.grad(ss.Classifier(net, 0.5, 0.2)(x)[:, 1].sum(), x)
+        (wanted,) = torch.autograd.grad(net((x - 0.5) / 0.2)[:, 1].sum(), x)
+        assert torch.allclose(found, wanted, atol=1e-6)
+        assert found.any()
+
     @pytest.mark.parametrize("labels", [["a", "b", "c"], ["a"] * 5, []])
     def test_labels_of_the_wrong_length(self, labels: list[str]) -> None:
         with pytest.raises(ss.ModelError, match=f"4 classes but {len(labels)} labels"):

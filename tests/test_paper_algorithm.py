@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from reference import Quadratic
-from test_solve import instance
 
+from reference import Quadratic
 from secondsight.paper.algorithm import backtracking_fista, power_iterations
+from test_solve import instance
 
 
 @pytest.mark.parametrize("lambda1", [0.0, 0.02, 0.3])

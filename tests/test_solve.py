@@ -1,18 +1,17 @@
-"""The solver on random matrices: optimality, the certificate's truth, and the choice of lambda1. No network in sight."""
+"""The solver on random matrices: optimality, the certificate's truth, and the choice of lambda1. No network."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import Quadratic
 from torch import Tensor
 
+from reference import Quadratic
 from secondsight.errors import InputError
 from secondsight.solve.basis import Basis, top_of_factor
 from secondsight.solve.cafo import cafo_path
@@ -247,7 +246,7 @@ def test_out_of_products() -> None:
 
 
 def test_few_products_suffice() -> None:
-    """Counts, not times: a path of sixteen values and a certified map for less than one power iteration of the paper."""
+    """Counts, not times: a path of sixteen values and a certified map for the price of a few power iterations."""
     counts = [solve(instance(seed, d=500, rank=10, size=50.0), tolerance=1e-4).products for seed in range(20)]
     assert sorted(counts)[10] <= 6
     assert max(counts) <= 12
@@ -301,7 +300,6 @@ def test_nystrom_factor_is_a_lower_bound_and_exact_on_the_basis() -> None:
     assert float(torch.linalg.eigvalsh(problem.h - approximation)[0]) > -1e-9
     torch.testing.assert_close(rows @ approximation, problem.product(rows), rtol=1e-8, atol=1e-8)
     assert top_of_factor(factor)[0] >= basis.ritz()[1].value
-
 
 
 def test_paper_rule_to_the_letter() -> None:

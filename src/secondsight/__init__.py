@@ -1,10 +1,10 @@
 """secondsight: which input features a neural network's decision hangs on, with a proof.
 
-    >>> import secondsight as ss
-    >>> model = ss.load_model("efficientnet-lite0")
-    >>> e = ss.explain(model, ss.example_photograph())
-    >>> e.label, e.certified
-    ('tiger cat', 'estimated')
+>>> import secondsight as ss
+>>> model = ss.load_model("efficientnet-lite0")
+>>> e = ss.explain(model, ss.example_photograph())
+>>> e.label, e.certified
+('tiger cat', 'estimated')
 """
 
 from secondsight.curvature.operator import InputHessian, input_hessian
@@ -16,8 +16,6 @@ from secondsight.model import Classifier
 from secondsight.solve.certificate import Support
 from secondsight.version import __version__
 from secondsight.zoo import load_model
-
-
 
 __all__ = [
     "Classifier",

@@ -1,6 +1,6 @@
 """The whole pipeline on one screen.
 
-    photograph -> Classifier -> gradient g and Hessian products -> CAFO or CASO along lambda1 -> chosen, certified map
+photograph -> Classifier -> gradient g and Hessian products -> CAFO or CASO along lambda1 -> chosen, certified map
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def explain(
         progress: called with the number of products taken so far, after each.
 
     Returns:
-        An Explanation; for a batch, a list of them. Each input is explained by itself: a batch gives what its items give.
+        An Explanation; for a batch, a list of them. A batch gives what its items give one by one.
 
     Example: logits linear in x with two classes. Then H is parallel to gg', so CASO and CAFO agree in direction.
 

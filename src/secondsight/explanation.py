@@ -183,7 +183,11 @@ class Explanation:
         panels.append(Panel(shades, f"{self.method.upper()}, {self.sparsity:.0%} zero, {self._proof()}"))
         panels.append(Panel(overlay(seen, shades), "overlay"))
         strip = [
-            Panel(normalise(point.delta.numpy()), f"{point.lambda1:.1e}\n{point.sparsity:.1%} zero", point.lambda1 == self.lambda1)
+            Panel(
+                normalise(point.delta.numpy()),
+                f"lambda1 = {point.lambda1:.2g}\n{point.sparsity:.2%} zero",
+                point.lambda1 == self.lambda1,
+            )
             for point in self.path
         ]
         return maps_figure(title, panels, strip)
@@ -233,7 +237,9 @@ class Explanation:
                 record = json.loads(str(arrays["record"]))
                 if record["format"] != FORMAT:
                     raise SecondsightError(f"{path} has format {record['format']}; this version reads format {FORMAT}")
-                return cls._from(record, {name: torch.from_numpy(arrays[name]) for name in arrays.files if name != "record"})
+                return cls._from(
+                    record, {name: torch.from_numpy(arrays[name]) for name in arrays.files if name != "record"}
+                )
         except FileNotFoundError:
             raise SecondsightError(f"{path} does not exist") from None
         except SecondsightError:

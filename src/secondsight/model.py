@@ -133,7 +133,9 @@ class Classifier:
     def load(self, photograph: images.Photograph) -> Tensor:
         """The (C, H, W) tensor of a photograph, scaled and cropped as this network wants it."""
         if not self.takes_pictures:
-            raise InputError("photograph", f"a tensor of shape {self.input_shape}, for this is no network of pictures", photograph)
+            raise InputError(
+                "photograph", f"a tensor of shape {self.input_shape}, for this is no network of pictures", photograph
+            )
         picture = images.read(photograph, self.channels)
         if self.size is not None and self.resize is not None:
             picture = images.fit(picture, self.size, self.resize, self.interpolation)
@@ -220,8 +222,14 @@ class Classifier:
     def check_logits(self, logits: Tensor) -> None:
         """Refuse what is no batch of finite logits; warn, once, of probabilities."""
         if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
-            what = f"a tensor of shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-            raise ModelError(f"the network must return logits of shape (N, classes) with two classes or more, not {what}")
+            what = (
+                f"a tensor of shape {tuple(logits.shape)}"
+                if isinstance(logits, Tensor)
+                else f"a {type(logits).__name__}"
+            )
+            raise ModelError(
+                f"the network must return logits of shape (N, classes) with two classes or more, not {what}"
+            )
         if not bool(torch.isfinite(logits).all()):
             raise ModelError("the network returned NaN or infinite logits for this input")
         if self.checked:
@@ -259,7 +267,9 @@ class Classifier:
         if len(found) == 1:
             return found[0]
         if found:
-            raise InputError("target", f"one of the indices {', '.join(map(str, found))}, which share that name", repr(name))
+            raise InputError(
+                "target", f"one of the indices {', '.join(map(str, found))}, which share that name", repr(name)
+            )
         near = difflib.get_close_matches(wanted, plain, n=3, cutoff=0.5)
         near += [label for label in plain if wanted in label and label not in near][:3]
         hint = f" (near: {', '.join(near)})" if near else ""

@@ -49,7 +49,7 @@ class GaussNewton:
 
 
 class ExactHessian:
-    """The true Hessian: Gauss-Newton plus the curvature of the logits, sum_k (p - y)_k Hessian(f_k). Can be indefinite."""
+    """The true Hessian: Gauss-Newton plus the logits' curvature, sum_k (p - y)_k Hessian(f_k). May be indefinite."""
 
     kind = "exact"
     semidefinite = False

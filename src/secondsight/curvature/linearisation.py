@@ -1,7 +1,7 @@
 """The network around one input: its logits, probabilities and loss gradient, and its first-order products.
 
-All vectors that leave this file are float64; whatever passes through the network is scaled to unit size and rounded to the
-network's precision, so that neither tiny nor huge vectors are lost on the way.
+All vectors that leave this file are float64; whatever passes through the network is scaled to unit size and rounded to
+the network's precision, so that neither tiny nor huge vectors are lost on the way.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.autograd.forward_ad as fwAD
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from secondsight.errors import ModelError
 from secondsight.model import Classifier, Target
@@ -51,7 +51,7 @@ class Linearisation:
         self._jvp: Callable[[Tensor], Tensor] = self._forward_mode
 
     def loss_cotangent(self) -> Tensor:
-        """p - y, whose entry at the target is minus the sum of the others: 1 - p_y would lose every digit as p_y -> 1."""
+        """p - y, its entry at the target as minus the sum of the others: 1 - p_y would lose every digit as p_y -> 1."""
         cotangent = self.probabilities.clone()
         cotangent[self.target] = 0
         cotangent[self.target] = -cotangent.sum()
@@ -76,9 +76,7 @@ class Linearisation:
         if self.constant or scale == 0:
             return torch.zeros(self.size, dtype=torch.float64, device=self.device)
         unit = (cotangent / scale).to(self.logits.dtype).to(self.logits.device)
-        (product,) = torch.autograd.grad(
-            self.logits, self.x, unit[None], retain_graph=True, materialize_grads=True
-        )
+        (product,) = torch.autograd.grad(self.logits, self.x, unit[None], retain_graph=True, materialize_grads=True)
         return self._out(product) * scale
 
     def jvp(self, v: Tensor) -> Tensor:
@@ -90,9 +88,9 @@ class Linearisation:
 
     def _forward_mode(self, v: Tensor) -> Tensor:
         try:
-            with torch.no_grad(), fwAD.dual_level():
-                dual = self.model.logits(fwAD.make_dual(self.x.detach(), v))
-                tangent = fwAD.unpack_dual(dual).tangent
+            with torch.no_grad(), forward_ad.dual_level():
+                dual = self.model.logits(forward_ad.make_dual(self.x.detach(), v))
+                tangent = forward_ad.unpack_dual(dual).tangent
                 change = torch.zeros_like(dual) if tangent is None else tangent
                 return change[0].cpu().double()
         except NOT_DIFFERENTIABLE:
@@ -126,9 +124,7 @@ class Linearisation:
             self._cotangent = unit[None].requires_grad_()
             self._transposed = differentiable_gradient(self.logits, self.x, self._cotangent)
         wanted = (self._cotangent, self.x) if wrt_input else (self._cotangent,)
-        change, *curved = torch.autograd.grad(
-            self._transposed, wanted, v, retain_graph=True, materialize_grads=True
-        )
+        change, *curved = torch.autograd.grad(self._transposed, wanted, v, retain_graph=True, materialize_grads=True)
         return (self._out(curved[0]) * self._scale if curved else None), change[0].cpu().double()
 
     def jacobian(self) -> Tensor:

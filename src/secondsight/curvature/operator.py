@@ -79,13 +79,15 @@ class InputHessian:
 
     def _gauss_newton(self, instead: str) -> GaussNewton:
         if not isinstance(self._curvature, GaussNewton):
-            raise InputError("curvature", f"'gauss-newton' for this, or use {instead}: the exact Hessian here has no factor", "'exact'")
+            raise InputError(
+                "curvature",
+                f"'gauss-newton' for this, or use {instead}: the exact Hessian here has no factor",
+                "'exact'",
+            )
         return self._curvature
 
 
-def input_hessian(
-    model: Classifier, x: Item, target: Target = None, curvature: str = "auto"
-) -> InputHessian:
+def input_hessian(model: Classifier, x: Item, target: Target = None, curvature: str = "auto") -> InputHessian:
     """The Hessian of the cross-entropy loss in the input.
 
     For a piecewise-linear network it is W (diag p - pp') W', W the Jacobian of the logits: positive semidefinite and of

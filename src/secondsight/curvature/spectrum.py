@@ -1,4 +1,4 @@
-"""Eigenvalues of the input Hessian without the d x d matrix: appendix C by the full factor, and Krylov steps by products."""
+"""Eigenvalues of the input Hessian without the d x d matrix: by the full factor (appendix C) or Krylov steps."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def proven_top_eigenvalue(curvature: GaussNewton | ExactHessian) -> float:
     else:
         size = curvature.linear.size
         if size > LARGEST_DENSE:
-            may_be = f"'estimated' for an exact Hessian of more than {LARGEST_DENSE} inputs (or curvature='gauss-newton')"
+            may_be = (
+                f"'estimated' for an exact Hessian of more than {LARGEST_DENSE} inputs (or curvature='gauss-newton')"
+            )
             raise InputError("bound", may_be, f"'proven' with {size} inputs")
         small = curvature.product(torch.eye(size, dtype=torch.float64, device=curvature.gradient.device))
         small = (small + small.T) / 2
     return max(0.0, float(torch.linalg.eigvalsh(small)[-1])) * (1 + ROUNDING)
 
 
-def krylov_eigh(
-    curvature: GaussNewton | ExactHessian, k: int, tolerance: float, seed: int
-) -> tuple[Tensor, Tensor]:
-    """The k largest eigenvalues, falling, and eigenvectors (columns), by Lanczos steps with full reorthogonalisation."""
+def krylov_eigh(curvature: GaussNewton | ExactHessian, k: int, tolerance: float, seed: int) -> tuple[Tensor, Tensor]:
+    """The k largest eigenvalues, falling, and eigenvectors (columns), by Lanczos steps, fully reorthogonalised."""
     d = curvature.linear.size
     generator = torch.Generator().manual_seed(seed)
 

@@ -1,8 +1,8 @@
 """From a solver's unit-size solution to an Explanation in the user's units.
 
-The objective is homogeneous: with g = s u and lambda1 = s l the optimal map is s times that of (u, l), and objectives are s^2
-times theirs. Solving for u keeps gradients of any size, also those of a nearly certain prediction, from underflowing; with s a
-power of two, scaling back is exact.
+The objective is homogeneous: with g = s u and lambda1 = s l the optimal map is s times that of (u, l), and objectives
+are s^2 times theirs. Solving for u keeps gradients of any size, also those of a nearly certain prediction, from
+underflowing; with s a power of two, scaling back is exact.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class Scene:
 
     def _notes(self, point: Point, lambda1_max: float) -> list[str]:
         if lambda1_max == 0:
-            return ["the gradient of the loss is zero here: no perturbation matters to first order, and the map is all zero"]
+            return [
+                "the gradient of the loss is zero here: no perturbation matters to first order, and the map is all zero"
+            ]
         if point.lambda1 >= lambda1_max:
             return [f"lambda1 is not below lambda1_max = {lambda1_max * self.unit:.4g}: the map is all zero"]
         return []

@@ -1,7 +1,7 @@
 """The paper's own algorithm for CASO (sections 3.1 and 4): the historical baseline.
 
-Power iterations for L, then, for each lambda1, FISTA from zero with step 0.1, halved whenever the step does not raise the
-surrogate enough, ten iterations. It has no certificate and stops wherever ten iterations have led.
+Power iterations for L, then, for each lambda1, FISTA from zero with step 0.1, halved whenever the step does not raise
+the surrogate enough, ten iterations. It has no certificate and stops wherever ten iterations have led.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 MAP_COLOURS = "inferno"
 CHOSEN = "#2ca02c"
+WIDTH, TITLE, GUTTER = 12.0, 0.45, 0.1
+STRIP_COLUMNS = 8
 FOR, AGAINST = "#3b6fb6", "#c8452f"
 
 
@@ -42,31 +44,48 @@ def overlay(image: Array, shades: Array) -> Array:
     """The map's shades, in a warm colour, on a dimmed grey copy of the picture."""
     grey = image.mean(-1, keepdims=True) * 0.45
     weight = shades[..., None] ** 0.7
-    return grey * (1 - weight) + np.array([1.0, 0.82, 0.18]) * weight
+    mixed: Array = grey * (1 - weight) + np.array([1.0, 0.82, 0.18]) * weight
+    return mixed
 
 
 def maps_figure(title: str, panels: Sequence[Panel], strip: Sequence[Panel]) -> Figure:
-    """Large panels in a row, and below them a strip of small ones."""
+    """Large panels in a row, and below them rows of small ones."""
     height, width = panels[0].image.shape[:2]
     shape = min(max(height / width, 0.4), 2.5)
-    columns = max(len(panels), 1)
-    small = 12.0 / max(len(strip), 1)
-    heights = [12.0 / columns * shape + 0.35, small * shape + 0.55]
-    if not strip:
-        heights = heights[:1]
-    figure = Figure(figsize=(12.0, sum(heights) + 0.5), dpi=120, layout="constrained")
+    rows = [Row(panels, len(panels), caption=0.3, fontsize=10)]
+    for i in range(0, len(strip), STRIP_COLUMNS):
+        rows.append(Row(strip[i : i + STRIP_COLUMNS], STRIP_COLUMNS, caption=0.45, fontsize=7))
+    total = TITLE + sum(row.height(shape) for row in rows)
+    figure = Figure(figsize=(WIDTH, total), dpi=120)
     # Class names are no formulas.
-    figure.suptitle(title, fontsize=12, parse_math=False)
-    parts = np.atleast_1d(figure.subfigures(len(heights), 1, height_ratios=heights))
-    _row(parts[0].subplots(1, columns, squeeze=False)[0], panels, fontsize=10)
-    if strip:
-        _row(parts[1].subplots(1, len(strip), squeeze=False)[0], strip, fontsize=6)
+    figure.text(0.5, 1 - TITLE / 2 / total, title, ha="center", va="center", fontsize=12, parse_math=False)
+    top = total - TITLE
+    for row in rows:
+        for column, panel in enumerate(row.panels):
+            side = row.side
+            bottom = top - row.caption - side * shape
+            left = column * (side + GUTTER) + GUTTER / 2
+            axes = figure.add_axes((left / WIDTH, bottom / total, side / WIDTH, side * shape / total))
+            _draw(axes, panel, row.fontsize)
+        top -= row.height(shape)
     return figure
 
 
-def _row(axes: NDArray[np.object_], panels: Sequence[Panel], fontsize: int) -> None:
-    for ax, panel in zip(axes, panels, strict=True):
-        _draw(ax, panel, fontsize)
+@dataclass(frozen=True)
+class Row:
+    """Panels side by side in so many columns of equal width; lengths are inches."""
+
+    panels: Sequence[Panel]
+    columns: int
+    caption: float
+    fontsize: int
+
+    @property
+    def side(self) -> float:
+        return WIDTH / self.columns - GUTTER
+
+    def height(self, shape: float) -> float:
+        return self.caption + self.side * shape + GUTTER
 
 
 def _draw(ax: Axes, panel: Panel, fontsize: int) -> None:

@@ -92,7 +92,7 @@ class Basis:
 
 
 def top_of_factor(factor: Tensor) -> tuple[float, Tensor]:
-    """Largest eigenvalue and unit eigenvector of U'U: a lower bound of L, tighter than any Ritz value of the same basis."""
+    """Largest eigenvalue and unit eigenvector of U'U: a lower bound of L, never below the Ritz value."""
     if len(factor) == 0:
         return 0.0, factor.new_zeros(factor.shape[1])
     values, rotation = torch.linalg.eigh(factor @ factor.T)

@@ -1,7 +1,7 @@
 """CASO: the whole path of lambda1 on a growing basis of exact products, with a certificate.
 
-Explore the spectrum and fix lambda2; solve the path on the basis; choose lambda1; take the exact product at the chosen map,
-which certifies it and enlarges the basis; repeat until the certificate is good enough.
+Explore the spectrum and fix lambda2; solve the path on the basis; choose lambda1; take the exact product at the chosen
+map, which certifies it and enlarges the basis; repeat until the certificate is good enough.
 """
 
 from __future__ import annotations
@@ -103,9 +103,7 @@ class CasoSolver:
     def solve(self) -> Solution:
         demands = self.demands
         self.basis = Basis(self.gradient, demands.dtype)
-        spectrum = explore(
-            self.product, self.gradient, self.basis, self._margin, self.semidefinite, demands.seed
-        )
+        spectrum = explore(self.product, self.gradient, self.basis, self._margin, self.semidefinite, demands.seed)
         self._check_symmetry()
         top, self.lambda2 = self._fix_lambda2(spectrum)
         self.problem = self._problem()

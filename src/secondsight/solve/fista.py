@@ -1,7 +1,7 @@
 """FISTA with a fixed step: three vectors of memory, one exact product per iteration.
 
-The product at each iterate is exact, and the one at the extrapolated point follows by linearity, so every iterate can be
-certified at no further cost.
+The product at each iterate is exact, and the one at the extrapolated point follows by linearity, so every iterate can
+be certified at no further cost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def fista(
     """The best iterate by certified gap, at the latest after `most` products.
 
     Step 1 / (2 lambda2 + negative), the inverse of Q's largest eigenvalue; the momentum restarts whenever it points
-    against the last step (O'Donoghue and Candes, 2015). `product` may have a budget: it is asked for `left`, if it has that.
+    against the last step (O'Donoghue and Candes, 2015). A `product` with a budget says in `left` what remains.
     """
     upper = 2 * problem.lambda2 + problem.negative
     delta, h_delta = start, product(start[None])[0]

@@ -29,9 +29,7 @@ class LowRankModel:
     def solve(self, lambda1: float) -> Tensor:
         """The model's optimal map, warm-started from the nearest larger lambda1 that was solved before."""
         _, start = min((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
-        z, delta = semismooth_newton(
-            self.problem.gradient, self.factor, self.a, lambda1, start, self.problem.penalty
-        )
+        z, delta = semismooth_newton(self.problem.gradient, self.factor, self.a, lambda1, start, self.problem.penalty)
         self._solved.append((lambda1, z))
         return delta
 

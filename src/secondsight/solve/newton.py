@@ -2,7 +2,7 @@
 
     phi(z) = 1/2 |z|^2 - 1/(2a) |S(g + U'z, lambda1)|^2        D(z) = S(g + U'z, lambda1) / a
 
-phi is convex when a exceeds the largest eigenvalue of U'U; its gradient z - U D(z) vanishes exactly where D(z) is the optimum.
+phi is convex when a exceeds the largest eigenvalue of U'U; its gradient z - U D(z) vanishes where D(z) is optimal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_STEPS = 60
 ARMIJO = 1e-4
 SMALLEST_STEP = 1e-9
 ROUNDING = 1e-15
-"""Promised decreases below this share of |phi| cannot be seen in its value: the step is taken unseen, and is the last."""
+"""Promised decreases below this share of |phi| cannot be seen in its value: the step is taken unseen, as the last."""
 
 
 def semismooth_newton(
@@ -46,8 +46,6 @@ def semismooth_newton(
     return z, thresholded / a
 
 
-def _phi(
-    gradient: Tensor, factor: Tensor, a: float, lambda1: float, z: Tensor, penalty: L1
-) -> tuple[float, Tensor]:
+def _phi(gradient: Tensor, factor: Tensor, a: float, lambda1: float, z: Tensor, penalty: L1) -> tuple[float, Tensor]:
     thresholded = penalty.threshold(torch.addmv(gradient, factor.T, z), lambda1)
     return float(z @ z) / 2 - float(thresholded @ thresholded) / (2 * a), thresholded

@@ -29,7 +29,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Choice:
-    """All points a rule has looked at, by falling lambda1, the index of the chosen one, and why if that needs saying."""
+    """All points a rule has looked at, by falling lambda1, the index of the chosen one, and a note on it."""
 
     points: tuple[Point, ...]
     index: int
@@ -92,7 +92,7 @@ class Rule:
         return _choice(points, nearest, note)
 
     def _paper(self, solve: Callable[[float], Point]) -> Choice:
-        """1e-5, times ten until the map is all zero; the highest loss among the qualified; else halve from the first zero."""
+        """1e-5, times ten until the map is all zero; the highest loss among the qualified; else halve."""
         points = [solve(1e-5 / self.unit)]
         while points[-1].sparsity < 1:
             points.append(solve(points[-1].lambda1 * 10))
@@ -122,9 +122,9 @@ class Rule:
 
 
 def knee(points: list[Point], reference: Objective) -> Point:
-    """The point farthest above the chord from the empty map to the densest: what is kept of the gain against pixels kept.
+    """The point farthest above the chord from the empty map to the densest: gain kept against pixels kept.
 
-    The gain is g'D + 1/2 D'HD after bringing each map to the L2 norm of the reference, so that only its *direction* counts.
+    The gain is g'D + 1/2 D'HD with each map brought to the L2 norm of the reference: only its *direction* counts.
     """
     norm = math.sqrt(reference.square)
     kept = [1 - point.sparsity for point in points]

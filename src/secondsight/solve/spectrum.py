@@ -1,4 +1,4 @@
-"""How far H reaches: the extreme eigenvalues that fix lambda2, the certificate's mu and the shift of an indefinite H."""
+"""The extreme eigenvalues of H: they fix lambda2, the certificate's mu and the shift of an indefinite H."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from secondsight.solve.basis import Basis, top_of_factor
 Product = Callable[[Tensor], Tensor]
 
 SETTLED = 0.125
-"""Bounds are good enough when they are within this share of 2 lambda2 - L, what keeps the problem concave (2 c1 by default)."""
+"""Bounds within this share of 2 lambda2 - L (2 c1 by default), what keeps the problem concave, are good enough."""
 
 LEAST_PRODUCTS = {True: 3, False: 6}
 MOST_PRODUCTS = {True: 8, False: 16}
@@ -35,7 +35,7 @@ class Spectrum:
 
 
 def estimate(basis: Basis, semidefinite: bool) -> Spectrum:
-    """What the basis tells. A top eigenvector orthogonal to all of it would be missed: the random probe is there for that."""
+    """What the basis tells. It would miss a top eigenvector orthogonal to all of it: hence the random probe."""
     low, high = basis.ritz()
     top = max(high.value, 0.0)
     if semidefinite:

@@ -115,6 +115,16 @@ def _filled(net: nn.Module, weights: dict[str, Tensor], source: str) -> nn.Modul
 
 
 MODELS = (
-    Entry(DEFAULT, "EfficientNet-Lite0, ImageNet, 224 x 224, 4.7 M parameters; weights installed with secondsight", False, _efficientnet_lite0),
-    Entry("resnet50-v1", "ResNet-50 as first published (stride on the 1x1 convolution), ImageNet; your weights file", True, _resnet50_v1),
+    Entry(
+        DEFAULT,
+        "EfficientNet-Lite0, ImageNet, 224 x 224, 4.7 M parameters; weights installed with secondsight",
+        False,
+        _efficientnet_lite0,
+    ),
+    Entry(
+        "resnet50-v1",
+        "ResNet-50 as first published (stride on the 1x1 convolution), ImageNet; your weights file",
+        True,
+        _resnet50_v1,
+    ),
 )

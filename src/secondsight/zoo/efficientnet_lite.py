@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.functional import pad, relu6
 
 # (expansion, kernel, stride, channels, blocks) of each stage
 LITE0_STAGES = (
@@ -31,10 +31,8 @@ class SameConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         kernel, stride = self.kernel_size[0], self.stride[0]
-        height, width = (
-            max((math.ceil(n / stride) - 1) * stride + kernel - n, 0) for n in x.shape[-2:]
-        )
-        x = F.pad(x, (width // 2, width - width // 2, height // 2, height - height // 2))
+        height, width = (max((math.ceil(n / stride) - 1) * stride + kernel - n, 0) for n in x.shape[-2:])
+        x = pad(x, (width // 2, width - width // 2, height // 2, height - height // 2))
         return super().forward(x)
 
 
@@ -61,8 +59,8 @@ class MBConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = x
         if self.expands:
-            y = F.relu6(self.bn0(self.expand_conv(y)))
-        y = F.relu6(self.bn1(self.depthwise_conv(y)))
+            y = relu6(self.bn0(self.expand_conv(y)))
+        y = relu6(self.bn1(self.depthwise_conv(y)))
         y = self.bn2(self.project_conv(y))
         return x + y if self.residual else y
 
@@ -84,8 +82,8 @@ class EfficientNetLite0(nn.Module):
         self.fc = nn.Linear(1280, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.relu6(self.bn0(self.conv_stem(x)))
+        x = relu6(self.bn0(self.conv_stem(x)))
         x = self.blocks(x)
-        x = F.relu6(self.bn1(self.conv_head(x)))
+        x = relu6(self.bn1(self.conv_head(x)))
         logits: Tensor = self.fc(x.mean((2, 3)))
         return logits

@@ -1,7 +1,7 @@
 """ResNet-50 as first published (He et al., 2016): the stride of a stage sits on its first 1x1 convolution.
 
-Today's ResNet-50 ("v1.5") moves that stride to the 3x3 convolution. Parameter names and shapes are the same, so weights of
-one load into the other without complaint and give wrong answers.
+Today's ResNet-50 ("v1.5") moves that stride to the 3x3 convolution. Parameter names and shapes are the same, so weights
+of one load into the other without complaint and give wrong answers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ class Bottleneck(nn.Module):
         self.bn3 = nn.BatchNorm2d(outputs)
         self.downsample: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.bn1(self.conv1(x)).relu()
@@ -37,9 +35,7 @@ class Bottleneck(nn.Module):
 
 def stage(inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
     first = Bottleneck(inputs, width, stride)
-    return nn.Sequential(
-        first, *(Bottleneck(width * EXPANSION, width, 1) for _ in range(blocks - 1))
-    )
+    return nn.Sequential(first, *(Bottleneck(width * EXPANSION, width, 1) for _ in range(blocks - 1)))
 
 
 class ResNet50V1(nn.Module):
