@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import secondsight as ss
+from secondsight.curvature.linearisation import solver_device
 from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
 from reference import Quadratic, gauss_newton, gradient, hessian
 
@@ -101,6 +102,27 @@ def test_a_batch_gives_what_its_items_give(case: Case) -> None:
         alone = ss.explain(case.classifier(), x, target=target)
         torch.testing.assert_close(e.delta, alone.delta, rtol=1e-9, atol=1e-12)
         assert e.lambda1 == pytest.approx(alone.lambda1, rel=1e-9)
+
+
+def test_targets_as_tensors() -> None:
+    case = PIECEWISE_LINEAR[0]
+    assert ss.explain(case.classifier(), case.x, target=torch.tensor(2)).target == 2
+    batch = ss.explain(case.classifier(), torch.stack([case.x, case.x]), target=torch.tensor([2, 0]))
+    assert [e.target for e in batch] == [2, 0]
+
+
+def test_devices_without_float64_leave_the_solver_to_the_cpu() -> None:
+    assert solver_device(torch.device("cpu")) == torch.device("cpu")
+    if not torch.backends.mps.is_available():
+        assert solver_device(torch.device("mps")) == torch.device("cpu")
+
+
+def test_a_random_network_is_refused() -> None:
+    net = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 3))
+    model = ss.Classifier(lambda x: nn.functional.dropout(net(x), 0.5, training=True), input_shape=(6,))
+    for _ in range(2):
+        with pytest.raises(ss.ModelError, match="random"):
+            ss.explain(model, torch.rand(6))
 
 
 def test_a_single_input_is_no_batch_of_one() -> None:

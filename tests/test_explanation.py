@@ -433,12 +433,11 @@ class TestFigure:
     def test_panels(self, method: str, panels: int) -> None:
         e = explained((3, 12, 12), method=method, lambda1=1e-4)
         assert e.path[0].lambda1 > e.lambda1 > e.path[-1].lambda1
-        large, strip = e.figure().subfigs
-        assert len(large.axes) == panels
-        assert len(strip.axes) == len(e.path)
-        assert np.array_equal(large.axes[0].images[0].get_array(), e.input.double().permute(1, 2, 0))
-        assert np.array_equal(large.axes[panels - 2].images[0].get_array(), e.map())
-        chosen = [any(spine.get_visible() for spine in ax.spines.values()) for ax in strip.axes]
+        axes = e.figure().axes
+        assert len(axes) == panels + len(e.path)
+        assert np.array_equal(axes[0].images[0].get_array(), e.input.double().permute(1, 2, 0))
+        assert np.array_equal(axes[panels - 2].images[0].get_array(), e.map())
+        chosen = [any(spine.get_visible() for spine in ax.spines.values()) for ax in axes[panels:]]
         assert chosen == [point.lambda1 == e.lambda1 for point in e.path]
         assert sum(chosen) == 1
 
@@ -447,7 +446,7 @@ class TestFigure:
         alone = explained((3, 12, 12), method="cafo", lambda1=e.lambda1, lambda2=e.lambda2)
         assert alone.delta.any()
         assert torch.allclose(e.cafo(), alone.delta, rtol=1e-5, atol=1e-6 * float(alone.delta.abs().max()))
-        assert np.allclose(e.figure().subfigs[0].axes[1].images[0].get_array(), alone.map(), atol=1e-5)
+        assert np.allclose(e.figure().axes[1].images[0].get_array(), alone.map(), atol=1e-5)
 
     @pytest.mark.parametrize("label", ["$\\frac{$", "x" * 200, ""])
     @pytest.mark.parametrize("make", [explained, tabular])
@@ -471,7 +470,7 @@ class TestFigure:
 
 
 def title(figure: Figure) -> str:
-    return figure.get_suptitle() + "".join(ax.get_title() for ax in figure.axes)
+    return " ".join([text.get_text() for text in figure.texts] + [ax.get_title() for ax in figure.axes])
 
 
 class TestPicture:

@@ -334,7 +334,8 @@ class TestTarget:
         assert [e.target for e in found[:2]] == [1, 5]
 
     @pytest.mark.parametrize(
-        ("target", "near"), [("tiger cart", "tiger cat"), ("egyptian", "egyptian cat"), ("tabby", "tabby cat")]
+        ("target", "near"),
+        [("tiger cart", "tiger cat"), ("egyptian", "egyptian cat"), ("tabby", "tabby cat"), ("cat", "egyptian cat")],
     )
     def test_wrong_name_suggests_near_ones(self, target: str, near: str) -> None:
         with pytest.raises(ss.InputError, match=f"near: .*{near}.*not '{target}'"):

@@ -115,9 +115,10 @@ def _items(model: Classifier, x: Item | Sequence[Item]) -> tuple[Sequence[Item],
 
 
 def _targets(target: Target | Sequence[Target], count: int, is_batch: bool) -> Sequence[Target]:
-    if isinstance(target, (list, tuple, Tensor)):
-        targets = target.tolist() if isinstance(target, Tensor) else list(target)
-        if not is_batch or not isinstance(targets, list) or len(targets) != count:
+    if isinstance(target, Tensor):
+        target = target.tolist()
+    if isinstance(target, (list, tuple)):
+        if not is_batch or len(target) != count:
             raise InputError("target", f"one class, or a list of {count} for this batch", target)
-        return targets
+        return target
     return [target] * count  # type: ignore[list-item]

@@ -205,11 +205,11 @@ class Explanation:
             write_whole(path, lambda file: figure.savefig(file, format="png"))
         elif path.suffix.lower() == ".npz":
             arrays = self._arrays()
-            write_whole(path, lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
+            write_whole(path, lambda file: np.savez_compressed(file, **arrays))
         else:
             raise InputError("path", "a name that ends in .png or .npz", repr(str(path)))
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _arrays(self) -> dict[str, Any]:
         record = self.summary() | {
             "format": FORMAT,
             "gap": self.gap,

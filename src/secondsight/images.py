@@ -24,6 +24,9 @@ MAX_PIXELS = 89_478_485
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """The picture modes a network of so many channels can be fed with."""
 
+DEFAULT_CROP = 0.875
+"""Side of the centre crop over the shorter side of the scaled photograph, as usual for ImageNet."""
+
 FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
@@ -97,13 +100,18 @@ def _eight_bits(picture: Image.Image, name: str) -> Image.Image:
     return Image.fromarray(np.round(levels / top * 255).astype(np.uint8))
 
 
-def fit(picture: Image.Image, size: tuple[int, int], resize: int, interpolation: str) -> Image.Image:
+def fit(picture: Image.Image, size: tuple[int, int], resize: int | None, interpolation: str) -> Image.Image:
     """Scale the shorter side to `resize`, then cut the centre of `size` (height, width), in one step.
+
+    Without `resize` the centre is 0.875 of the largest part of the picture that has the shape of `size`.
 
     Only the part that is kept is resampled, so a very long and narrow picture costs no more than a square one.
     """
     height, width = size
-    scale = min(picture.size) / resize
+    if resize is None:
+        scale = DEFAULT_CROP * min(picture.width / width, picture.height / height)
+    else:
+        scale = min(picture.size) / resize
     # A crop larger than the scaled picture is stretched to what there is.
     crop_width, crop_height = min(width * scale, picture.width), min(height * scale, picture.height)
     left, top = (picture.width - crop_width) / 2, (picture.height - crop_height) / 2

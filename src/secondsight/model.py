@@ -25,9 +25,6 @@ Item = images.Photograph | Tensor
 
 HALF = (torch.float16, torch.bfloat16)
 
-DEFAULT_CROP = 0.875
-"""Side of the centre crop over the shorter side of the scaled photograph, as usual for ImageNet."""
-
 
 class Classifier:
     """A network that gives logits, with its preprocessing and class names.
@@ -46,7 +43,7 @@ class Classifier:
         input_shape: shape of one input of a network that does not take pictures (tabular, embeddings): any float is
             then allowed, and `size`, `channels`, `resize` do not apply.
         channels: 1, 3 or 4; by default as many as `mean` or `std` has, else 3.
-        resize: length of a photograph's shorter side before the centre crop; by default size / 0.875.
+        resize: length of a photograph's shorter side before the centre crop; by default the crop takes 0.875 of it.
         interpolation: bilinear, bicubic, lanczos or nearest.
         name: shown in figures and tables.
         piecewise_linear: whether the logits are piecewise linear in the input. None: found out once, by
@@ -92,7 +89,7 @@ class Classifier:
             raise InputError("std", "positive", std)
         self.channels = _channels(channels, self.mean, self.std) if self.takes_pictures else 0
         self.size = None if size is None else _height_and_width(size)
-        self.resize = math.floor(min(self.size) / DEFAULT_CROP) if self.size else None
+        self.resize = resize
         if resize is not None:
             (self.resize,) = _lengths("resize", [resize], "a positive whole number")
         self.interpolation = interpolation
@@ -137,7 +134,7 @@ class Classifier:
                 "photograph", f"a tensor of shape {self.input_shape}, for this is no network of pictures", photograph
             )
         picture = images.read(photograph, self.channels)
-        if self.size is not None and self.resize is not None:
+        if self.size is not None:
             picture = images.fit(picture, self.size, self.resize, self.interpolation)
         return images.to_tensor(picture)
 
