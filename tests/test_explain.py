@@ -12,9 +12,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 import secondsight as ss
-from secondsight.curvature.linearisation import solver_device
 from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
 from reference import Quadratic, gauss_newton, gradient, hessian
+from secondsight.curvature.linearisation import solver_device
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +118,8 @@ def test_devices_without_float64_leave_the_solver_to_the_cpu() -> None:
 
 
 def test_a_random_network_is_refused() -> None:
-    net = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 3))
-    model = ss.Classifier(lambda x: nn.functional.dropout(net(x), 0.5, training=True), input_shape=(6,))
+    first, last = nn.Linear(6, 64), nn.Linear(64, 3)
+    model = ss.Classifier(lambda x: last(nn.functional.dropout(first(x), training=True)), input_shape=(6,))
     for _ in range(2):
         with pytest.raises(ss.ModelError, match="random"):
             ss.explain(model, torch.rand(6))
