@@ -167,8 +167,8 @@ def bench(name: str, count: int, baseline: int) -> None:
     files = photographs(count)
     caso = measure_ours(model, files, method="caso")
     cafo = measure_ours(model, files, method="cafo")
-    gradient_peak = peak_bytes(name, "gradient", str(files[0]))
-    memory = {method: peak_bytes(name, method, str(files[0])) / gradient_peak for method in ("caso", "cafo")}
+    gradient_peak = peak_bytes(name, "gradient", files[0])
+    memory = {method: peak_bytes(name, method, files[0]) / gradient_peak for method in ("caso", "cafo")}
     table = Table(title=f"{model.name}, {count} photographs, {torch.get_num_threads()} threads")
     for heading in (
         "method",
