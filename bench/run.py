@@ -32,7 +32,7 @@ from secondsight.solve.certificate import Problem
 from secondsight.solve.penalty import L1
 
 REPEATS = 5
-console = Console()
+console = Console(width=150)
 
 
 @dataclass

@@ -243,6 +243,8 @@ def test_lambda1_beyond_its_maximum() -> None:
         ({"certify": "all"}, "certify must be one of chosen, path"),
         ({"bound": "guessed"}, "bound must be one of"),
         ({"max_products": 0}, "max_products"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"seed": 2**70}, "seed"),
         ({"curvature": "hutchinson"}, "curvature must be one of"),
         ({"path_points": 3}, "path_points must be a whole number of at least 12"),
         ({"path_smallest": 2.0}, "path_smallest"),

@@ -214,9 +214,7 @@ def _record(model: ss.Classifier, photograph: Path, asked: Record, files: Sequen
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
-        explanation: ss.Explanation = ss.explain(
-            model, photograph, **asked, progress=lambda taken: watch.products(taken)
-        )
+        explanation: ss.Explanation = ss.explain(model, photograph, **asked, progress=watch.products)
         for file in files:
             explanation.save(file)
     notes = dict.fromkeys([*explanation.notes, *(str(warning.message) for warning in caught)])

@@ -5,6 +5,7 @@ photograph -> Classifier -> gradient g and Hessian products -> CAFO or CASO alon
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -98,9 +99,11 @@ def explain(
     )
     explanations = []
     for item, wanted in zip(items, targets, strict=True):
+        start = time.perf_counter()
         tensor = model.tensor(item)
         with model.ready():
-            explanations.append(METHODS[method](model, tensor, replace(settings, target=wanted)))
+            explanation = METHODS[method](model, tensor, replace(settings, target=wanted))
+        explanations.append(replace(explanation, seconds=time.perf_counter() - start))
     return explanations if is_batch else explanations[0]
 
 

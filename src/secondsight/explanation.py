@@ -53,7 +53,9 @@ class SecondOrder:
 
     @classmethod
     def of(cls, angle: float, error: float) -> SecondOrder:
-        if angle < 5:
+        if error > max(5, angle / 2):
+            verdict = "Whether second order matters for this input was not settled"
+        elif angle < 5:
             verdict = "Second order hardly matters for this input"
         elif angle < 20:
             verdict = "Second order matters somewhat for this input"
@@ -103,6 +105,7 @@ class Explanation:
         path: maps by falling lambda1.
         second_order: does second order matter? None for cafo.
         settings, notes: what was asked; what a reader should know.
+        seconds: wall time it took.
     """
 
     input: Tensor = field(repr=False)
@@ -128,7 +131,7 @@ class Explanation:
     second_order: SecondOrder | None
     settings: dict[str, Any] = field(repr=False)
     notes: tuple[str, ...]
-    seconds: float
+    seconds: float = 0.0
 
     def map(self) -> NDArray[np.float64]:
         """The map for display: 2-D, in [0, 1] (appendix D of the paper)."""

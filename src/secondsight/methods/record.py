@@ -8,9 +8,8 @@ underflowing; with s a power of two, scaling back is exact.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,7 +34,6 @@ class Scene:
     linear: Linearisation
     gradient: Tensor
     settings: Settings
-    started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
         largest = float(self.gradient.abs().max())
@@ -73,7 +71,6 @@ class Scene:
             path=tuple(self._path_point(p, dtype) for p in choice.points),
             settings=self.settings.asked() | {"model": self.model.name},
             notes=tuple(all_notes),
-            seconds=time.perf_counter() - self.started,
             **more,
         )
 

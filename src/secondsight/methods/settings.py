@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from secondsight.errors import InputError
@@ -47,6 +47,7 @@ class Settings:
         _one_of("certify", self.certify, CERTIFY)
         _one_of("bound", self.bound, BOUNDS)
         _whole("max_products", self.max_products, 1)
+        _whole("seed", self.seed, 0, 2**63 - 1)
         _whole("path_points", self.path_points, 12)
         if not 0 < self.path_smallest < 1:
             raise InputError("path_smallest", "between 0 and 1, a share of lambda1_max", self.path_smallest)
@@ -59,7 +60,7 @@ class Settings:
         return Rule(self.lambda1, self.sparsity_range, self.path_points, self.path_smallest, unit)
 
     def asked(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "progress"}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "progress"}
 
 
 def _one_of(argument: str, value: str, choices: tuple[str, ...], more: str = "") -> None:
@@ -73,6 +74,8 @@ def _number(argument: str, value: float, least: float, inclusive: bool = False) 
         raise InputError(argument, f"a finite number {'of at least' if inclusive else 'above'} {least:g}", repr(value))
 
 
-def _whole(argument: str, value: int, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(argument, f"a whole number of at least {least}", repr(value))
+def _whole(argument: str, value: int, least: int, most: int | None = None) -> None:
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if not fits or (most is not None and value > most):
+        upper = "" if most is None else f" and at most {most}"
+        raise InputError(argument, f"a whole number of at least {least}{upper}", repr(value))

@@ -77,10 +77,11 @@ def _efficientnet_lite0(_: Path | None) -> Classifier:
 
 
 def _resnet50_v1(file: Path | None) -> Classifier:
-    if file is None or not file.is_file():
-        raise ModelError(f"there is no weights file {file}")
+    assert file is not None
     try:
         weights = load_file(file)
+    except OSError as error:
+        raise ModelError(f"the weights file {file} cannot be read: {error.strerror or error}") from None
     except SafetensorError as error:
         raise ModelError(f"{file} is not a safetensors file ({error})") from None
     return Classifier(
