@@ -28,7 +28,24 @@ class Curvature(Protocol):
     def product(self, rows: Tensor) -> Tensor: ...
 
 
-class GaussNewton:
+class LossHessian:
+    """What both kinds share: the gradient, and products row by row."""
+
+    kind: str
+    semidefinite: bool
+
+    def __init__(self, linear: Linearisation) -> None:
+        self.linear = linear
+        self.gradient = linear.gradient()
+
+    def product(self, rows: Tensor) -> Tensor:
+        return torch.stack([self.times(row) for row in rows])
+
+    def times(self, v: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class GaussNewton(LossHessian):
     """H = W (diag p - pp') W': one Jacobian-vector and one vector-Jacobian product. Always positive semidefinite.
 
     For a piecewise-linear network this *is* the Hessian (proposition 1).
@@ -37,43 +54,28 @@ class GaussNewton:
     kind = "gauss-newton"
     semidefinite = True
 
-    def __init__(self, linear: Linearisation) -> None:
-        self.linear = linear
-        self.gradient = linear.gradient()
-
-    def product(self, rows: Tensor) -> Tensor:
-        return torch.stack([self._times(row) for row in rows])
-
-    def _times(self, v: Tensor) -> Tensor:
+    def times(self, v: Tensor) -> Tensor:
         return self.linear.vjp(self.linear.covariance(self.linear.jvp(v)))
 
 
-class ExactHessian:
+class ExactHessian(LossHessian):
     """The true Hessian: Gauss-Newton plus the logits' curvature, sum_k (p - y)_k Hessian(f_k). May be indefinite."""
 
     kind = "exact"
     semidefinite = False
 
-    def __init__(self, linear: Linearisation) -> None:
-        self.linear = linear
-        self.gradient = linear.gradient()
-
-    def product(self, rows: Tensor) -> Tensor:
-        return torch.stack([self._times(row) for row in rows])
-
-    def _times(self, v: Tensor) -> Tensor:
+    def times(self, v: Tensor) -> Tensor:
         scale = float(v.abs().max())
         if self.linear.constant or scale == 0:
             return torch.zeros_like(v)
         x = self.linear.x
         curved, change = self.linear.double_backward((v / scale).to(x.dtype).to(x.device).reshape(x.shape))
-        assert curved is not None
         return (curved + self.linear.vjp(self.linear.covariance(change))) * scale
 
 
 def curvature_at(
     model: Classifier, x: Tensor, target: Target = None, choice: str = "auto"
-) -> tuple[GaussNewton | ExactHessian, list[str]]:
+) -> tuple[LossHessian, list[str]]:
     """The curvature of the loss at x, and what a reader should know about it.
 
     `auto` is the true Hessian: Gauss-Newton where the network is piecewise linear (there they are equal), double

@@ -45,8 +45,7 @@ class Linearisation:
         self.device = solver_device(self.x.device)
         self.size = self.x.numel()
         self.notes: list[str] = []
-        self._transposed: Tensor | None = None
-        self._cotangent: Tensor | None = None
+        self._gradient_graph: tuple[Tensor, Tensor, float] | None = None
         self._jacobian: Tensor | None = None
         self._jvp: Callable[[Tensor], Tensor] = self._forward_mode
 
@@ -100,8 +99,9 @@ class Linearisation:
     def _double_backward(self, v: Tensor) -> Tensor:
         # u -> W u is linear; its own transpose is W'.
         try:
-            _, change = self.double_backward(v, wrt_input=False)
-            return change
+            slope, cotangent, _ = self._graph_of_gradient()
+            (change,) = torch.autograd.grad(slope, cotangent, v, retain_graph=True, materialize_grads=True)
+            return change[0].cpu().double()
         except NOT_DIFFERENTIABLE:
             self.notes.append(
                 "torch has neither forward mode nor a second derivative for this network: "
@@ -115,17 +115,20 @@ class Linearisation:
             self._jacobian = self.jacobian()
         return (self._jacobian @ v.reshape(-1).to(self._jacobian)).cpu()
 
-    def double_backward(self, v: Tensor, wrt_input: bool = True) -> tuple[Tensor | None, Tensor]:
+    def double_backward(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """(Hessian of (p - y)'f) v with p fixed, and W'v, from one backward pass through the gradient."""
-        if self._transposed is None or self._cotangent is None:
+        slope, cotangent, scale = self._graph_of_gradient()
+        curved, change = torch.autograd.grad(slope, (self.x, cotangent), v, retain_graph=True, materialize_grads=True)
+        return self._out(curved) * scale, change[0].cpu().double()
+
+    def _graph_of_gradient(self) -> tuple[Tensor, Tensor, float]:
+        """W u as a function of x and u at u = p - y, that u, and the scale both were divided by."""
+        if self._gradient_graph is None:
             cotangent = self.loss_cotangent()
-            self._scale = float(cotangent.abs().max()) or 1.0
-            unit = (cotangent / self._scale).to(self.logits.dtype).to(self.logits.device)
-            self._cotangent = unit[None].requires_grad_()
-            self._transposed = differentiable_gradient(self.logits, self.x, self._cotangent)
-        wanted = (self._cotangent, self.x) if wrt_input else (self._cotangent,)
-        change, *curved = torch.autograd.grad(self._transposed, wanted, v, retain_graph=True, materialize_grads=True)
-        return (self._out(curved[0]) * self._scale if curved else None), change[0].cpu().double()
+            scale = float(cotangent.abs().max()) or 1.0
+            unit = (cotangent / scale).to(self.logits.dtype).to(self.logits.device)[None].requires_grad_()
+            self._gradient_graph = differentiable_gradient(self.logits, self.x, unit), unit, scale
+        return self._gradient_graph
 
     def jacobian(self) -> Tensor:
         """W' as a dense (classes, inputs) float64 matrix: one backward pass per class."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from secondsight.curvature.hessian import ExactHessian, GaussNewton
+from secondsight.curvature.hessian import GaussNewton, LossHessian
 from secondsight.errors import InputError
 
 ROWS = 16384
@@ -49,7 +49,7 @@ def _gram(factor: Tensor) -> Tensor:
     return total
 
 
-def proven_top_eigenvalue(curvature: GaussNewton | ExactHessian) -> float:
+def proven_top_eigenvalue(curvature: LossHessian) -> float:
     """The largest eigenvalue of H, from all of H: c backward passes, or d products for a small indefinite H."""
     if isinstance(curvature, GaussNewton):
         factor = full_factor(curvature)
@@ -66,7 +66,7 @@ def proven_top_eigenvalue(curvature: GaussNewton | ExactHessian) -> float:
     return max(0.0, float(torch.linalg.eigvalsh(small)[-1])) * (1 + ROUNDING)
 
 
-def krylov_eigh(curvature: GaussNewton | ExactHessian, k: int, tolerance: float, seed: int) -> tuple[Tensor, Tensor]:
+def krylov_eigh(curvature: LossHessian, k: int, tolerance: float, seed: int) -> tuple[Tensor, Tensor]:
     """The k largest eigenvalues, falling, and eigenvectors (columns), by Lanczos steps, fully reorthogonalised."""
     d = curvature.linear.size
     generator = torch.Generator().manual_seed(seed)

@@ -26,7 +26,7 @@ def cafo_path(
             delta,
             problem.objective(delta, 0.0, lambda1),
             sparsity(delta),
-            Certificate(0.0, 0.0, support),
+            certificate=Certificate(0.0, 0.0, support),
         )
 
     return rule.choose(solve, penalty.lambda1_max(gradient))

@@ -110,6 +110,8 @@ class CasoSolver:
         choice = self._choose_and_certify()
         if demands.certify == "path":
             choice = self._certify_path(choice)
+            # Later products may have moved the bound of L: one bound for all.
+            choice = choice.replacing({i: self._certified(p, p.product) for i, p in enumerate(choice.points)})
         self._explain_shortfall(choice)
         angle, error = angle_without_penalty(self.problem, self.basis)
         return Solution(
@@ -178,9 +180,12 @@ class CasoSolver:
         self.problem = self._problem()
         return [self._certified(*pair) for pair in zip(points, products, strict=True)]
 
-    def _certified(self, point: Point, product: Tensor) -> Point:
+    def _certified(self, point: Point, product: Tensor | None) -> Point:
+        if product is None:
+            return point
         return replace(
             point,
+            product=product,
             objective=self.problem.objective(point.delta, float(point.delta @ product), point.lambda1),
             certificate=self.problem.certify(point.delta, product, point.lambda1),
         )
@@ -231,7 +236,7 @@ class CasoSolver:
         short = [point for point in wanted if not self._meets(point)]
         if not short:
             return
-        what = "the map is" if wanted == (choice.point,) else f"{len(short)} of {len(wanted)} maps of the path are"
+        what = "the map is" if len(wanted) == 1 else f"{len(short)} of {len(wanted)} maps of the path are"
         if self.problem.mu <= 0:
             why = f"lambda2 = {self.lambda2:.4g} proved too small for the curvature found later: raise c1 or lambda2"
         elif not self.product.left:

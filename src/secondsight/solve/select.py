@@ -18,12 +18,13 @@ MOST_BISECTIONS = 30
 
 @dataclass(frozen=True)
 class Point:
-    """The map at one lambda1. Its certificate is there where an exact product was taken at this very map."""
+    """The map at one lambda1. Exact product and certificate are there where HD was taken at this very map."""
 
     lambda1: float
     delta: Tensor
     objective: Objective
     sparsity: float
+    product: Tensor | None = None
     certificate: Certificate | None = None
 
 
