@@ -293,7 +293,8 @@ def test_fista(lambda1: float, indefinite: bool) -> None:
     problem = instance(12, d=80, rank=30, size=100.0, indefinite=indefinite)
     lambda2 = problem.top / 2 + 10
     known = Problem(problem.g, L1(), lambda2, 2 * lambda2 - problem.top, problem.negative)
-    best = fista(known, problem.product, torch.zeros_like(problem.g), lambda1, 1e-9, torch.float64)
+    zero = torch.zeros_like(problem.g)
+    best = fista(known, problem.product, zero, zero, lambda1, 1e-9, torch.float64)
     exact = Quadratic(problem.g, problem.h, lambda1, lambda2)
     assert best.relative_gap <= 1e-9
     assert exact.objective(exact.optimum()) - exact.objective(best.delta) <= 1e-8 * abs(exact.objective(best.delta))
@@ -306,6 +307,15 @@ def test_fista_goes_on_where_the_basis_is_full(monkeypatch: pytest.MonkeyPatch) 
     certificate = solution.choice.point.certificate
     assert certificate is not None
     assert certificate.relative_gap <= 1e-7
+
+
+def test_the_budget_holds_whoever_spends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secondsight.solve.caso.LARGEST_BASIS", 12)
+    problem = instance(17, d=300, rank=200, size=100.0, indefinite=True)
+    for budget in (20, 30, 50):
+        solution = solve(problem, certify="path", tolerance=1e-12, max_products=budget)
+        assert solution.products == budget
+        assert any("max_products" in note for note in solution.notes)
 
 
 def test_nystrom_factor_is_a_lower_bound_and_exact_on_the_basis() -> None:

@@ -227,7 +227,17 @@ class CasoSolver:
 
     def _finish(self, point: Point) -> Point:
         """FISTA from where the basis could not get any further."""
-        best = fista(self.problem, self.product, point.delta, point.lambda1, self.demands.tolerance, self.demands.dtype)
+        if point.product is None:
+            return point
+        best = fista(
+            self.problem,
+            self.product,
+            point.delta,
+            point.product,
+            point.lambda1,
+            self.demands.tolerance,
+            self.demands.dtype,
+        )
         finished = self._certified(replace(point, delta=best.delta, sparsity=self.sparsity(best.delta)), best.product)
         return min(point, finished, key=lambda p: math.inf if p.certificate is None else p.certificate.relative_gap)
 

@@ -26,18 +26,19 @@ def fista(
     problem: Problem,
     product: Callable[[Tensor], Tensor],
     start: Tensor,
+    start_product: Tensor,
     lambda1: float,
     tolerance: float,
     dtype: torch.dtype,
     most: int = 1000,
 ) -> Iterate:
-    """The best iterate by certified gap, at the latest after `most` products.
+    """The best iterate by certified gap, after at most `most` products, from a `start` whose product is known.
 
     Step 1 / (2 lambda2 + negative), the inverse of Q's largest eigenvalue; the momentum restarts whenever it points
     against the last step (O'Donoghue and Candes, 2015). A `product` with a budget says in `left` what remains.
     """
     upper = 2 * problem.lambda2 + problem.negative
-    delta, h_delta = start, product(start[None])[0]
+    delta, h_delta = start, start_product
     y, h_y, t = delta, h_delta, 1.0
     best = Iterate(delta, h_delta, problem.certify(delta, h_delta, lambda1).relative_gap)
     for _ in range(most):
