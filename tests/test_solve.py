@@ -70,19 +70,18 @@ def zero_share(delta: Tensor) -> float:
     return float((delta == 0).double().mean())
 
 
-def solve(problem: Instance, rule: Rule = AUTO, **demands: object) -> Solution:
+def solve(problem: Instance, rule: Rule = AUTO, max_products: int = 1000, **demands: object) -> Solution:
     defaults = Demands(
         rule=rule,
         c1=10.0,
         lambda2=None,
         tolerance=1e-8,
         certify="chosen",
-        max_products=1000,
         seed=0,
         dtype=torch.float64,
     )
     wanted = replace(defaults, **demands)  # type: ignore[arg-type]
-    products = Products(problem.product, wanted.max_products)
+    products = Products(problem.product, max_products)
     return CasoSolver(problem.g, products, problem.semidefinite, zero_share, wanted).solve()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
@@ -14,22 +12,13 @@ from secondsight.model import Classifier, Target
 CHOICES = ("auto", "gauss-newton", "exact")
 
 
-class Curvature(Protocol):
-    """All that a solver needs to know of a network at one input.
+class LossHessian:
+    """All that a solver needs to know of a network at one input, whichever kind of H it is.
 
     gradient: g, float64, flat.
     product: the exact H times each *row* of a (k, d) matrix.
     semidefinite: whether H >= 0 is known (then Nystrom factors are lower bounds of H).
     """
-
-    gradient: Tensor
-    semidefinite: bool
-
-    def product(self, rows: Tensor) -> Tensor: ...
-
-
-class LossHessian:
-    """What both kinds share: the gradient, and products row by row."""
 
     kind: str
     semidefinite: bool

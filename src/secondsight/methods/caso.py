@@ -30,7 +30,6 @@ def caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
             lambda2=settings.lambda2,
             tolerance=settings.tolerance,
             certify=settings.certify,
-            max_products=settings.max_products,
             seed=settings.seed,
             dtype=scene.dtype,
             top_eigenvalue=proven_top_eigenvalue(curvature) if proven else None,

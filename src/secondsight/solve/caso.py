@@ -44,7 +44,6 @@ class Demands:
     lambda2: float | None
     tolerance: float
     certify: str
-    max_products: int
     seed: int
     dtype: torch.dtype
     top_eigenvalue: float | None = None
