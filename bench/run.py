@@ -132,7 +132,7 @@ def worst_gaps(model: ss.Classifier, x: Tensor, results: list[tuple[float, float
     Both by exact products and the same mu, from a largest eigenvalue that is settled by eight products or more.
     """
     with model.ready():
-        curvature = GaussNewton(Linearisation(model, x))
+        curvature = GaussNewton(Linearisation(model, x[None]))
         lambda1_max = float(curvature.gradient.abs().max())
         theirs, ours = [0.0], [0.0]
         for lambda1, lambda2, delta in results:

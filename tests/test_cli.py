@@ -29,6 +29,7 @@ KEYS = {
     "curvature",
     "figure",
     "gap",
+    "groups",
     "label",
     "lambda1",
     "lambda1_max",

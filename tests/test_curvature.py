@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ import secondsight as ss
 from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
 from reference import gauss_newton, gradient, hessian, probabilities
 from secondsight.curvature.hessian import GaussNewton, curvature_at
-from secondsight.curvature.linearisation import Linearisation
+from secondsight.curvature.linearisation import Linearisation, Way
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
 
@@ -100,10 +100,10 @@ def test_three_ways_to_a_jacobian_vector_product(case: Case) -> None:
     v = torch.randn(case.x.numel(), generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     with model.ready():
         results = []
-        for way in ("_forward_mode", "_double_backward", "_dense"):
-            linear = Linearisation(model, case.x)
-            linear._jvp = getattr(linear, way)
+        for way in get_args(Way):
+            linear = Linearisation(model, case.x[None], way=way)
             results.append(linear.jvp(v))
+            assert linear.way == way
     torch.testing.assert_close(results[0], results[1], **TIGHT)
     torch.testing.assert_close(results[0], results[2], **TIGHT)
 

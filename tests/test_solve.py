@@ -82,7 +82,7 @@ def solve(problem: Instance, rule: Rule = AUTO, max_products: int = 1000, **dema
     )
     wanted = replace(defaults, **demands)  # type: ignore[arg-type]
     products = Products(problem.product, max_products)
-    return CasoSolver(problem.g, products, problem.semidefinite, zero_share, wanted).solve()
+    return CasoSolver(problem.g, products, problem.semidefinite, zero_share, wanted, L1()).solve()
 
 
 def twin(problem: Instance, solution: Solution, lambda1: float) -> Quadratic:
@@ -350,7 +350,7 @@ def test_paper_rule_to_the_letter() -> None:
             tried.append(halved)
         # The loss falls with lambda1, so the highest is that of the smallest.
         expected = min(value for value in tried if 0.75 <= sparsity(value) < 1)
-        choice = cafo_path(g, 10.0, replace(AUTO, wanted="paper"), zero_share, torch.float64)
+        choice = cafo_path(g, L1(), 10.0, replace(AUTO, wanted="paper"), zero_share, torch.float64)
         assert choice.point.lambda1 == pytest.approx(expected)
 
 
@@ -358,10 +358,10 @@ def test_paper_rule_bisects_and_else_says_so() -> None:
     # Halving jumps from all zero over [0.75, 1): only values between 7e-4 and 9e-4 leave one entry in ten.
     g = torch.full((10,), 7e-4, dtype=torch.float64)
     g[0] = 9e-4
-    choice = cafo_path(g, 10.0, replace(AUTO, wanted="paper"), zero_share, torch.float64)
+    choice = cafo_path(g, L1(), 10.0, replace(AUTO, wanted="paper"), zero_share, torch.float64)
     assert choice.point.sparsity == pytest.approx(0.9)
     even = torch.full((10,), 7e-4, dtype=torch.float64)
-    choice = cafo_path(even, 10.0, replace(AUTO, wanted="paper"), zero_share, torch.float64)
+    choice = cafo_path(even, L1(), 10.0, replace(AUTO, wanted="paper"), zero_share, torch.float64)
     assert choice.note is not None
     assert "no map had a sparsity" in choice.note
 
@@ -371,7 +371,7 @@ def test_auto_rule_takes_the_knee() -> None:
     generator = torch.Generator().manual_seed(0)
     g = 0.02 * torch.rand(1000, generator=generator, dtype=torch.float64)
     g[:50] = 0.3 + 0.7 * torch.rand(50, generator=generator, dtype=torch.float64)
-    choice = cafo_path(g, 10.0, AUTO, zero_share, torch.float64)
+    choice = cafo_path(g, L1(), 10.0, AUTO, zero_share, torch.float64)
     assert choice.note is None
     assert bool((choice.point.delta[:50] != 0).all())
     assert choice.point.sparsity == 0.95
@@ -379,7 +379,7 @@ def test_auto_rule_takes_the_knee() -> None:
 
 def test_auto_rule_without_a_candidate() -> None:
     g = torch.ones(100, dtype=torch.float64)
-    choice = cafo_path(g, 10.0, AUTO, zero_share, torch.float64)
+    choice = cafo_path(g, L1(), 10.0, AUTO, zero_share, torch.float64)
     assert choice.note is not None
     assert choice.point.sparsity == 0
 

@@ -152,6 +152,6 @@ class Watch:
         )
         self._bar.update(self._task, description=description, completed=number, products=0)
 
-    def products(self, taken: int) -> None:
+    def products(self, taken: float) -> None:
         """So many Hessian products were taken for this photograph."""
-        self._bar.update(self._task, products=taken)
+        self._bar.update(self._task, products=f"{taken:.3g}")

@@ -1,10 +1,13 @@
 """The whole pipeline on one screen.
 
 photograph -> Classifier -> gradient g and Hessian products -> CAFO or CASO along lambda1 -> chosen, certified map
+
+The smooth versions average g and H over noisy copies first; gradient, SmoothGrad and Integrated Gradients are Captum's.
 """
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,7 +16,8 @@ from typing import Any
 from torch import Tensor
 
 from secondsight.errors import InputError
-from secondsight.methods import METHODS
+from secondsight.methods import METHODS, PENALISED
+from secondsight.methods.groups import Groups
 from secondsight.methods.settings import Settings
 from secondsight.model import Classifier, Item, Target
 
@@ -23,7 +27,7 @@ def explain(
     x: Item | Sequence[Item],
     method: str = "caso",
     target: Target | Sequence[Target] = None,
-    lambda1: str | float = "auto",
+    lambda1: str | float | Sequence[float] = "auto",
     c1: float = 10.0,
     lambda2: float | None = None,
     curvature: str = "auto",
@@ -36,7 +40,13 @@ def explain(
     sparsity_range: tuple[float, float] = (0.75, 1.0),
     path_points: int = 16,
     path_smallest: float = 0.01,
-    progress: Callable[[int], None] | None = None,
+    groups: Groups = "none",
+    n: int = 50,
+    sigma: float = 0.15,
+    batch_size: int | None = None,
+    score: str = "logit",
+    times_input: bool | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Any:
     """Which input features the decision hangs on: the sparse perturbation D that raises the loss most.
 
@@ -46,11 +56,14 @@ def explain(
         model: the network, as a Classifier.
         x: a path, a PIL image or a float tensor of the model's input shape; or a batch of them, as a list or as a
             tensor with one more dimension.
-        method: "caso" (second order) or "cafo" (first order).
+        method: "caso" (second order), "cafo" (first order), "smooth-caso" and "smooth-cafo" (averaged over noisy copies
+            of the input); or, for comparison, Captum's "gradient", "smoothgrad" and "integrated-gradients", which use
+            target, seed and the arguments from n on and nothing else.
         target: index or name of the class to explain; None: the predicted one. A list for a batch.
-        lambda1: the penalty on |D|_1. "auto": the knee of what is kept of the surrogate gain against pixels kept,
-            along a path below lambda1_max. "paper": the rule of the paper's section 4.1 on its own grid. Or a number;
-            0 gives a dense map.
+        lambda1: the weight of the sparsity penalty. "auto": the knee of what is kept of the surrogate gain against
+            pixels kept, along a path below lambda1_max. "paper": the rule of the paper's section 4.1 on its own grid.
+            A number; 0 gives a dense map. Or a list of numbers: the highest loss among those whose sparsity is in
+            range, as in the paper.
         c1: how far lambda2 lies above L/2, the edge of concavity. Large values drown the curvature.
         lambda2: your own, instead of L/2 + c1 (for CAFO: c1). Refused where the objective would not be concave.
         curvature: "gauss-newton", "exact" (the true Hessian, which may be indefinite), or "auto": the true Hessian,
@@ -59,12 +72,23 @@ def explain(
         certify: "chosen", the returned map, or "path", every map of the path, one product more for each.
         max_products: stop after so many Hessian products and return the best map, not certified. The three to eight
             (for an indefinite Hessian, up to 16) that fix lambda2 are always taken.
-        seed: of the random probe for the largest eigenvalue.
+        seed: of the random probe for the largest eigenvalue, and of the noise; each input starts from it anew.
         bound: what the certificate takes as the Hessian's largest eigenvalue: "estimated" from products, or "proven"
             from all of H, one backward pass per class.
-        sparsity_range: the share of zero pixels, low <= eta < high, a chosen map must have.
+        sparsity_range: the share of zero pixels (or groups), low <= eta < high, a chosen map must have.
         path_points, path_smallest: length of the path below lambda1_max (at least 12), and its end over lambda1_max.
-        progress: called with the number of products taken so far, after each.
+        groups: entries that stand or fall together, so that the penalty is lambda1 sum_j sqrt(size of group j) |D_j|
+            instead of lambda1 |D|_1: "none", "pixel" (its channels), "patch:16" (squares of that side), "superpixels"
+            (SLIC, some 200; "superpixels:500" for more), or an array of whole numbers, one label for each entry of the
+            input or for each pixel.
+        n: noisy copies of the smooth methods and SmoothGrad, or steps of Integrated Gradients (from zero).
+        sigma: standard deviation of the noise, over the range (max - min) of the input.
+        batch_size: copies that go through the network at a time. None: as many as fit half a gigabyte.
+        score: what gradient, SmoothGrad and Integrated Gradients explain, "logit" or "loss" of the target.
+        times_input: multiply the map by the input. By default only Integrated Gradients does. The paper argues against
+            it (appendix D): it sharpens pictures, but dark pixels can never show, and the map is no longer invariant
+            where the network is.
+        progress: called with the number of products taken so far, in fractions for the smooth methods.
 
     Returns:
         An Explanation; for a batch, a list of them. A batch gives what its items give one by one.
@@ -77,13 +101,14 @@ def explain(
         >>> bool(e.second_order.angle < 1e-6), bool(e.relative_gap < 1e-9)
         (True, True)
     """
-    if method not in METHODS:
-        raise InputError("method", f"one of {', '.join(METHODS)}", repr(method))
+    check_method(method)
+    if method not in PENALISED and not (groups is None or (isinstance(groups, str) and groups == "none")):
+        raise InputError("groups", f"none for {method}: they belong to {', '.join(PENALISED)}", repr(groups))
     items, is_batch = _items(model, x)
     targets = _targets(target, len(items), is_batch)
     settings = Settings(
         target=None,
-        lambda1=lambda1,
+        lambda1=tuple(lambda1) if isinstance(lambda1, Sequence) and not isinstance(lambda1, str) else lambda1,
         c1=c1,
         lambda2=lambda2,
         curvature=curvature,
@@ -95,6 +120,12 @@ def explain(
         sparsity_range=sparsity_range,
         path_points=path_points,
         path_smallest=path_smallest,
+        groups=groups,
+        n=n,
+        sigma=sigma,
+        batch_size=batch_size,
+        score=score,
+        times_input=method == "integrated-gradients" if times_input is None else times_input,
         progress=progress,
     )
     explanations = []
@@ -105,6 +136,13 @@ def explain(
             explanation = METHODS[method](model, tensor, replace(settings, target=wanted))
         explanations.append(replace(explanation, seconds=time.perf_counter() - start))
     return explanations if is_batch else explanations[0]
+
+
+def check_method(method: str) -> None:
+    if method not in METHODS:
+        near = difflib.get_close_matches(str(method), METHODS, n=1, cutoff=0.5)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError("method", f"one of {', '.join(METHODS)}", f"{method!r}{hint}")
 
 
 def _items(model: Classifier, x: Item | Sequence[Item]) -> tuple[Sequence[Item], bool]:

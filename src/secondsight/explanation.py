@@ -22,11 +22,23 @@ from secondsight.errors import InputError, SecondsightError
 from secondsight.render.figure import Panel, bars_figure, maps_figure, overlay, picture
 from secondsight.render.normalise import normalise
 from secondsight.solve.certificate import Support
+from secondsight.solve.penalty import L1, GroupLasso
 
-FORMAT = 1
+FORMAT = 2
 """Version of the NPZ files."""
 
 Basis = Literal["estimated", "proven"]
+
+NAMES = {
+    "gradient": "Gradient",
+    "smoothgrad": "SmoothGrad",
+    "integrated-gradients": "Integrated Gradients",
+    "cafo": "CAFO",
+    "caso": "CASO",
+    "smooth-cafo": "SmoothCAFO",
+    "smooth-caso": "SmoothCASO",
+}
+"""The methods as figures call them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ class SecondOrder:
     sentence: str
 
     @classmethod
-    def of(cls, angle: float, error: float) -> SecondOrder:
+    def of(cls, method: str, angle: float, error: float) -> SecondOrder:
         if error > max(5, angle / 2):
             verdict = "Whether second order matters for this input was not settled"
         elif angle < 5:
@@ -62,7 +74,8 @@ class SecondOrder:
         else:
             verdict = "Second order matters for this input"
         within = f" (to within {error:.1f})" if error > 1 else ""
-        sentence = f"{verdict}: without sparsity, CASO and CAFO point {angle:.1f} degrees apart{within}."
+        first, second = NAMES[method.replace("caso", "cafo")], NAMES[method]
+        sentence = f"{verdict}: without sparsity, {second} and {first} point {angle:.1f} degrees apart{within}."
         return cls(angle, error, sentence)
 
 
@@ -85,17 +98,20 @@ class PathPoint:
 class Explanation:
     """Which input features the decision hangs on.
 
-    `delta` is the perturbation that raises the loss of the target class most, under the penalties: where it is
-    positive, increasing that feature works *against* the class; where it is negative, decreasing it does. It lives in
-    the space of the input (pixels in [0, 1] for pictures). Tensors are on the CPU.
+    For CAFO, CASO and their smooth versions `delta` is the perturbation that raises the loss of the target class most,
+    under the penalties: where it is positive, increasing that feature works *against* the class; where it is negative,
+    decreasing it does. For gradient, SmoothGrad and Integrated Gradients it is Captum's attribution of the score, where
+    with score="logit" positive speaks *for* the class; what has to do with penalties is None there, and `path` empty.
+    Maps live in the space of the input (pixels in [0, 1] for pictures). Tensors are on the CPU.
 
     Attributes:
-        input, delta, gradient: of the input's shape; the gradient is that of the loss.
+        input, delta: the input and its map, of one shape.
         target, label, probability: the explained class.
-        method: cafo or caso.
+        method: its name.
+        sparsity: share of pixels that are zero in all channels; with groups, the share of zero groups.
+        gradient: that of the loss; averaged over the noisy copies for the smooth versions.
         lambda1, lambda1_max: the chosen penalty, and the smallest whose map is all zero.
         lambda2: L/2 + c1 (the paper's lambda2; the objective has lambda2 |D|^2).
-        sparsity: share of pixels that are zero in all channels.
         gap, relative_gap: proven distance from the optimal objective; over |objective|.
         certified: False, or what the proof rests on: "estimated" or "proven" largest eigenvalue.
         support: which zeros and non-zeros of the *optimal* map are proven.
@@ -104,33 +120,35 @@ class Explanation:
         top_eigenvalue, top_eigenvalue_bound: the L that lambda2 was set from, and the bound the certificate uses.
         path: maps by falling lambda1.
         second_order: does second order matter? None for cafo.
+        groups: the number of each entry's group; None where every entry stands by itself.
         settings, notes: what was asked; what a reader should know.
         seconds: wall time it took.
     """
 
     input: Tensor = field(repr=False)
     delta: Tensor = field(repr=False)
-    gradient: Tensor = field(repr=False)
     target: int
     label: str
     probability: float
     method: str
-    lambda1: float
-    lambda1_max: float
-    lambda2: float
     sparsity: float
-    gap: float
-    relative_gap: float
-    certified: Literal[False, "estimated", "proven"]
-    support: Support = field(repr=False)
-    products: int
-    curvature: str | None
-    top_eigenvalue: float | None
-    top_eigenvalue_bound: EigenvalueBound | None
-    path: tuple[PathPoint, ...] = field(repr=False)
-    second_order: SecondOrder | None
     settings: dict[str, Any] = field(repr=False)
     notes: tuple[str, ...]
+    gradient: Tensor | None = field(default=None, repr=False)
+    lambda1: float | None = None
+    lambda1_max: float | None = None
+    lambda2: float | None = None
+    gap: float | None = None
+    relative_gap: float | None = None
+    certified: Literal[False, "estimated", "proven"] | None = None
+    support: Support | None = field(default=None, repr=False)
+    products: int | None = None
+    curvature: str | None = None
+    top_eigenvalue: float | None = None
+    top_eigenvalue_bound: EigenvalueBound | None = None
+    path: tuple[PathPoint, ...] = field(default=(), repr=False)
+    second_order: SecondOrder | None = None
+    groups: Tensor | None = field(default=None, repr=False)
     seconds: float = 0.0
 
     def map(self) -> NDArray[np.float64]:
@@ -150,6 +168,7 @@ class Explanation:
             "lambda1_max": self.lambda1_max,
             "lambda2": self.lambda2,
             "sparsity": self.sparsity,
+            "groups": None if self.groups is None else int(self.groups.max()) + 1,
             "gap": _finite(self.gap),
             "relative_gap": _finite(self.relative_gap),
             "certified": self.certified,
@@ -167,9 +186,12 @@ class Explanation:
 
     def cafo(self) -> Tensor:
         """The CAFO map at this explanation's lambda1 and lambda2: the same map without the second-order term."""
-        gradient = self.gradient.double()
-        kept = gradient - gradient.clamp(-self.lambda1, self.lambda1)
-        return (kept / (2 * self.lambda2)).to(self.delta.dtype)
+        if self.gradient is None or self.lambda1 is None or self.lambda2 is None:
+            raise SecondsightError(f"{NAMES[self.method]} has no penalties that CAFO could share")
+        penalty = L1() if self.groups is None else GroupLasso(self.groups.flatten())
+        kept = penalty.threshold(self.gradient.double().flatten(), self.lambda1).reshape(self.delta.shape)
+        delta = (kept / (2 * self.lambda2)).to(self.delta.dtype)
+        return delta * self.input if self.settings["times_input"] else delta
 
     def figure(self) -> Figure:
         """The input, the map (for CASO beside CAFO at the same penalties), an overlay, and the maps along lambda1."""
@@ -177,13 +199,18 @@ class Explanation:
         name = self.settings.get("model")
         title = f"{name}: {title}" if name else title
         if self.delta.ndim != 3:
-            axes = ("feature", "delta (positive: against the class)")
+            against = self.path or self.settings["score"] == "loss"
+            axes = (
+                "feature",
+                f"{'delta' if self.path else 'score'} (positive: {'against' if against else 'for'} the class)",
+            )
             return bars_figure(f"{title}, {self.method}", self.delta.double().flatten().numpy(), axes)
         seen, shades = picture(self.input.numpy()), self.map()
         panels = [Panel(seen, "input")]
-        if self.method == "caso":
-            panels.append(Panel(normalise(self.cafo().numpy()), "CAFO, same penalties"))
-        panels.append(Panel(shades, f"{self.method.upper()}, {self.sparsity:.0%} zero, {self._proof()}"))
+        if self.method.endswith("caso"):
+            first = NAMES[self.method.replace("caso", "cafo")]
+            panels.append(Panel(normalise(self.cafo().numpy()), f"{first}, same penalties"))
+        panels.append(Panel(shades, self._caption()))
         panels.append(Panel(overlay(seen, shades), "overlay"))
         strip = [
             Panel(
@@ -195,10 +222,12 @@ class Explanation:
         ]
         return maps_figure(title, panels, strip)
 
-    def _proof(self) -> str:
-        if self.method == "cafo":
-            return "exact"
-        return f"gap {self.relative_gap:.0e}" if self.certified else "not certified"
+    def _caption(self) -> str:
+        name = NAMES[self.method]
+        if self.certified is None:
+            return name
+        proof = f"gap {self.relative_gap:.0e}" if self.certified else "not certified"
+        return f"{name}, {self.sparsity:.0%} zero, {'exact' if self.gap == 0 else proof}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the figure (.png) or everything (.npz). Nothing half-written is ever left under that name."""
@@ -221,16 +250,19 @@ class Explanation:
             "settings": self.settings,
             "path": [[p.lambda1, p.sparsity, p.objective, p.relative_gap] for p in self.path],
         }
-        return {
-            # Only integers of numpy are not JSON.
-            "record": np.array(json.dumps(record, default=int)),
-            "input": self.input.numpy(),
-            "delta": self.delta.numpy(),
-            "gradient": self.gradient.numpy(),
-            "support_nonzero": self.support.nonzero.numpy(),
-            "support_zero": self.support.zero.numpy(),
-            "path_deltas": np.stack([point.delta.numpy() for point in self.path]),
+        support = self.support
+        arrays = {
+            "input": self.input,
+            "delta": self.delta,
+            "gradient": self.gradient,
+            "groups": self.groups,
+            "support_nonzero": None if support is None else support.nonzero,
+            "support_zero": None if support is None else support.zero,
+            "path_deltas": torch.stack([point.delta for point in self.path]) if self.path else None,
         }
+        # Only integers of numpy are not JSON.
+        text = np.array(json.dumps(record, default=int))
+        return {"record": text} | {name: array.numpy() for name, array in arrays.items() if array is not None}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
@@ -255,7 +287,7 @@ class Explanation:
     @classmethod
     def _from(cls, record: dict[str, Any], arrays: dict[str, Tensor]) -> Explanation:
         bound = record["top_eigenvalue_bound"]
-        second = record["second_order"]
+        second, path = record["second_order"], record["path"]
         scalars = (
             "target label probability method lambda1 lambda1_max lambda2 sparsity gap relative_gap certified "
             "products curvature top_eigenvalue seconds"
@@ -264,13 +296,14 @@ class Explanation:
             **{name: record[name] for name in scalars.split()},
             input=arrays["input"],
             delta=arrays["delta"],
-            gradient=arrays["gradient"],
-            support=Support(arrays["support_nonzero"], arrays["support_zero"]),
+            gradient=arrays["gradient"] if path else None,
+            groups=None if record["groups"] is None else arrays["groups"],
+            support=Support(arrays["support_nonzero"], arrays["support_zero"]) if path else None,
             top_eigenvalue_bound=None if bound is None else EigenvalueBound(bound, record["top_eigenvalue_basis"]),
             path=tuple(
                 PathPoint(lambda1, sparsity, objective, relative_gap, delta)
                 for (lambda1, sparsity, objective, relative_gap), delta in zip(
-                    record["path"], arrays["path_deltas"], strict=True
+                    path, arrays["path_deltas"] if path else (), strict=True
                 )
             ),
             second_order=None if second is None else SecondOrder(**second),
@@ -295,5 +328,17 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             temporary.unlink()
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def zero_share(delta: Tensor, groups: Tensor | None = None) -> float:
+    """Sparsity eta: zero groups / groups. Without groups, a pixel's channels count as one, and other entries singly."""
+    if groups is not None:
+        empty = torch.ones(int(groups.max()) + 1, dtype=torch.bool)
+        empty[groups[delta != 0]] = False
+        return float(empty.double().mean())
+    zero = delta == 0
+    if delta.ndim == 3:
+        zero = zero.all(0)
+    return float(zero.double().mean())
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None

@@ -122,6 +122,10 @@ class Classifier:
         tensor = _first_float(self._computed)
         return torch.device("cpu") if tensor is None else tensor.device
 
+    def weights(self) -> list[Tensor]:
+        """The parameters and buffers of the network that computes (none are known of a function)."""
+        return _tensors(self._computed)
+
     def __call__(self, x: Tensor) -> Tensor:
         """Logits of a batch of inputs (pixels in [0, 1] for a network of pictures)."""
         with self.ready():

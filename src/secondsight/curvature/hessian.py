@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
-from secondsight.curvature.linearisation import NOT_DIFFERENTIABLE, Linearisation, differentiable_gradient
+from secondsight.curvature.linearisation import (
+    Linearisation,
+    NotDifferentiableError,
+    derivatives,
+    differentiable_gradient,
+)
 from secondsight.errors import InputError
 from secondsight.model import Classifier, Target
 
@@ -25,7 +33,10 @@ class LossHessian:
 
     def __init__(self, linear: Linearisation) -> None:
         self.linear = linear
-        self.gradient = linear.gradient()
+
+    @cached_property
+    def gradient(self) -> Tensor:
+        return self.linear.gradient()
 
     def product(self, rows: Tensor) -> Tensor:
         return torch.stack([self.times(row) for row in rows])
@@ -57,37 +68,41 @@ class ExactHessian(LossHessian):
         scale = float(v.abs().max())
         if self.linear.constant or scale == 0:
             return torch.zeros_like(v)
-        x = self.linear.x
-        curved, change = self.linear.double_backward((v / scale).to(x.dtype).to(x.device).reshape(x.shape))
+        curved, change = self.linear.double_backward(v / scale)
         return (curved + self.linear.vjp(self.linear.covariance(change))) * scale
 
 
 def curvature_at(
     model: Classifier, x: Tensor, target: Target = None, choice: str = "auto"
 ) -> tuple[LossHessian, list[str]]:
-    """The curvature of the loss at x, and what a reader should know about it.
+    """The curvature of the loss at x, and what a reader should know about it."""
+    linear = Linearisation(model, x[None], target)
+    kind, notes = kind_of_curvature(linear, choice)
+    return kind(linear), notes
+
+
+def kind_of_curvature(linear: Linearisation, choice: str = "auto") -> tuple[type[LossHessian], list[str]]:
+    """Which Hessian stands for `choice` at this input, and what a reader should know about it.
 
     `auto` is the true Hessian: Gauss-Newton where the network is piecewise linear (there they are equal), double
     backward elsewhere, and Gauss-Newton with a note where torch cannot differentiate twice.
     """
     if choice not in CHOICES:
         raise InputError("curvature", f"one of {', '.join(CHOICES)}", repr(choice))
-    linear = Linearisation(model, x, target)
     if choice == "gauss-newton":
-        return GaussNewton(linear), []
-    if linear.constant or is_piecewise_linear(model, x):
+        return GaussNewton, []
+    if linear.constant or is_piecewise_linear(linear.model, linear.x.detach()[0]):
         notes = ["the network is piecewise linear: its exact Hessian is Gauss-Newton"] if choice == "exact" else []
-        return GaussNewton(linear), notes
-    hessian = ExactHessian(linear)
+        return GaussNewton, notes
     try:
-        linear.double_backward(torch.zeros_like(linear.x))
-    except NOT_DIFFERENTIABLE as error:
+        with derivatives():
+            linear.double_backward(torch.zeros_like(linear.x[0]))
+    except NotDifferentiableError as error:
         if choice == "exact":
-            reason = str(error).splitlines()[0]
-            raise InputError("curvature", f"gauss-newton for this network (torch: {reason})", "'exact'") from None
+            raise InputError("curvature", f"gauss-newton for this network (torch: {error})", "'exact'") from None
         note = "torch cannot differentiate this network twice: the Gauss-Newton matrix stands for the Hessian"
-        return GaussNewton(linear), [note]
-    return hessian, []
+        return GaussNewton, [note]
+    return ExactHessian, []
 
 
 def is_piecewise_linear(model: Classifier, x: Tensor) -> bool:
@@ -102,13 +117,12 @@ def is_piecewise_linear(model: Classifier, x: Tensor) -> bool:
 def _is_flat(model: Classifier, x: Tensor) -> bool:
     x = x[None].detach().clone().requires_grad_()
     generator = torch.Generator().manual_seed(1)
-    try:
+    with suppress(NotDifferentiableError), derivatives():
         logits = model.logits(x)
         # Weights that require a gradient, or once-differentiable functions would leave no trace in the graph.
         weights = torch.randn(logits.shape, generator=generator).to(logits).requires_grad_()
         slope = differentiable_gradient(logits, x, weights)
         direction = torch.randn(x.shape, generator=generator).to(x)
         (curved,) = torch.autograd.grad(slope, x, direction, materialize_grads=True)
-    except NOT_DIFFERENTIABLE:
-        return False
-    return not bool(curved.any())
+        return not bool(curved.any())
+    return False

@@ -1,4 +1,4 @@
-"""The network around one input: its logits, probabilities and loss gradient, and its first-order products.
+"""The network around an input: its logits, probabilities and loss gradient, and its first-order products.
 
 All vectors that leave this file are float64; whatever passes through the network is scaled to unit size and rounded to
 the network's precision, so that neither tiny nor huge vectors are lost on the way.
@@ -6,7 +6,9 @@ the network's precision, so that neither tiny nor huge vectors are lost on the w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -15,19 +17,40 @@ from torch.autograd import forward_ad
 from secondsight.errors import ModelError
 from secondsight.model import Classifier, Target
 
-NOT_DIFFERENTIABLE = (RuntimeError, NotImplementedError)
-"""What torch raises where an operation lacks forward mode or a second derivative."""
+Way = Literal["forward mode", "double backward", "row by row"]
+
+
+class NotDifferentiableError(Exception):
+    """torch lacks the derivative that was asked for; says in one line which."""
+
+
+@contextmanager
+def derivatives() -> Iterator[None]:
+    """Tell apart what torch cannot differentiate from what it has no memory for."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise NotDifferentiableError(str(error).splitlines()[0]) from error
 
 
 class Linearisation:
-    """Logits f, probabilities p and loss gradient g = W(p - y) of a network at one input x, W = d x c Jacobian of f.
+    """A network at one input, or at several whose losses are averaged: logits f, probabilities p and products with W.
 
-    To be made and used inside `model.ready()`. One forward graph is kept for all vector-Jacobian products.
+    W is the d x c Jacobian of the logits at one input. Tensors of class weights have one row for each input; vectors of
+    inputs are averages over them. To be made and used inside `model.ready()`. One forward graph is kept for all
+    vector-Jacobian products.
+
+    Args:
+        x: the inputs, with batch dimension.
+        target: the class whose loss is meant; None: the predicted one of the first input.
+        way: how to get Jacobian-vector products; falls back to the next one by itself.
     """
 
-    def __init__(self, model: Classifier, x: Tensor, target: Target = None) -> None:
+    def __init__(self, model: Classifier, x: Tensor, target: Target = None, way: Way = "forward mode") -> None:
         self.model = model
-        self.x = x[None].detach().clone().requires_grad_()
+        self.x = x.detach().clone().requires_grad_()
         is_new = not model.checked
         self.logits = model.logits(self.x)
         model.check_logits(self.logits)
@@ -37,115 +60,127 @@ class Linearisation:
         if self.constant:
             _refuse_hidden_dependence(model, self.x.detach())
         # Float64 on the CPU: c numbers, and some devices have no float64.
-        logits = self.logits.detach()[0].cpu().double()
-        self.classes = len(logits)
-        self.probabilities = logits.softmax(0)
-        self.prediction = int(logits.argmax())
-        self.target = self.prediction if target is None else model.target_index(target, self.classes)
+        logits = self.logits.detach().cpu().double()
+        self.classes = logits.shape[1]
+        self.probabilities = logits.softmax(1)
+        self.target = int(logits[0].argmax()) if target is None else model.target_index(target, self.classes)
         self.device = solver_device(self.x.device)
-        self.size = self.x.numel()
+        self.size = self.x[0].numel()
         self.notes: list[str] = []
+        self.way: Way = way
         self._gradient_graph: tuple[Tensor, Tensor, float] | None = None
         self._jacobian: Tensor | None = None
-        self._jvp: Callable[[Tensor], Tensor] = self._forward_mode
 
     def loss_cotangent(self) -> Tensor:
         """p - y, its entry at the target as minus the sum of the others: 1 - p_y would lose every digit as p_y -> 1."""
         cotangent = self.probabilities.clone()
-        cotangent[self.target] = 0
-        cotangent[self.target] = -cotangent.sum()
+        cotangent[:, self.target] = 0
+        cotangent[:, self.target] = -cotangent.sum(1)
         return cotangent
 
     def covariance(self, t: Tensor) -> Tensor:
         """(diag p - pp') t, with t_y subtracted first for the same reason."""
         p = self.probabilities
-        t = t - t[self.target]
-        return p * (t - p @ t)
+        t = t - t[:, self.target, None]
+        return p * (t - (p * t).sum(1, keepdim=True))
 
     def gradient(self) -> Tensor:
+        """g = W (p - y)."""
         try:
-            return self.vjp(self.loss_cotangent())
-        except NOT_DIFFERENTIABLE as error:
-            reason = str(error).splitlines()[0]
-            raise ModelError(f"torch cannot differentiate this network: {reason}") from error
+            with derivatives():
+                return self.vjp(self.loss_cotangent())
+        except NotDifferentiableError as error:
+            raise ModelError(f"torch cannot differentiate this network: {error}") from error
 
     def vjp(self, cotangent: Tensor) -> Tensor:
-        """W u for a vector u of class weights."""
+        """W u for class weights u."""
         scale = float(cotangent.abs().max())
         if self.constant or scale == 0:
             return torch.zeros(self.size, dtype=torch.float64, device=self.device)
         unit = (cotangent / scale).to(self.logits.dtype).to(self.logits.device)
-        (product,) = torch.autograd.grad(self.logits, self.x, unit[None], retain_graph=True, materialize_grads=True)
+        (product,) = torch.autograd.grad(self.logits, self.x, unit, retain_graph=True, materialize_grads=True)
         return self._out(product) * scale
 
     def jvp(self, v: Tensor) -> Tensor:
         """W'v for an input direction v: the change of the logits along v."""
         scale = float(v.abs().max())
         if self.constant or scale == 0:
-            return torch.zeros(self.classes, dtype=torch.float64)
-        return self._jvp((v / scale).to(self.x.dtype).to(self.x.device).reshape(self.x.shape)) * scale
+            return torch.zeros_like(self.probabilities)
+        unit = self._in(v / scale)
+        if self.way == "forward mode":
+            with suppress(NotDifferentiableError), derivatives():
+                return self._forward_mode(unit) * scale
+            self.way = "double backward"
+        if self.way == "double backward":
+            with suppress(NotDifferentiableError), derivatives():
+                return self._double_backward(unit) * scale
+            self.way = "row by row"
+        return self._row_by_row(unit) * scale
 
     def _forward_mode(self, v: Tensor) -> Tensor:
-        try:
-            with torch.no_grad(), forward_ad.dual_level():
-                dual = self.model.logits(forward_ad.make_dual(self.x.detach(), v))
-                tangent = forward_ad.unpack_dual(dual).tangent
-                change = torch.zeros_like(dual) if tangent is None else tangent
-                return change[0].cpu().double()
-        except NOT_DIFFERENTIABLE:
-            self._jvp = self._double_backward
-            return self._jvp(v)
+        with torch.no_grad(), forward_ad.dual_level():
+            dual = self.model.logits(forward_ad.make_dual(self.x.detach(), v))
+            tangent = forward_ad.unpack_dual(dual).tangent
+            change = torch.zeros_like(dual) if tangent is None else tangent
+            return change.cpu().double()
 
     def _double_backward(self, v: Tensor) -> Tensor:
         # u -> W u is linear; its own transpose is W'.
-        try:
-            slope, cotangent, _ = self._graph_of_gradient()
-            (change,) = torch.autograd.grad(slope, cotangent, v, retain_graph=True, materialize_grads=True)
-            return change[0].cpu().double()
-        except NOT_DIFFERENTIABLE:
-            self.notes.append(
-                "torch has neither forward mode nor a second derivative for this network: "
-                f"its whole Jacobian was computed, one row for each of the {self.classes} classes"
-            )
-            self._jvp = self._dense
-            return self._jvp(v)
+        slope, cotangent, _ = self._graph_of_gradient()
+        (change,) = torch.autograd.grad(slope, cotangent, v, retain_graph=True, materialize_grads=True)
+        return change.cpu().double()
 
-    def _dense(self, v: Tensor) -> Tensor:
+    def _row_by_row(self, v: Tensor) -> Tensor:
+        note = (
+            "torch has neither forward mode nor a second derivative for this network: its whole Jacobian was computed, "
+            f"one backward pass for each of the {self.classes} classes"
+        )
+        if note not in self.notes:
+            self.notes.append(note)
+        if len(self.x) > 1:
+            # The Jacobians of many inputs would fill the memory: they are used and forgotten.
+            slopes = (self._slopes(k) for k in range(self.classes))
+            return torch.stack([(slope * v).flatten(1).sum(1).cpu().double() for slope in slopes], dim=1)
         if self._jacobian is None:
-            self._jacobian = self.jacobian()
-        return (self._jacobian @ v.reshape(-1).to(self._jacobian)).cpu()
+            self._jacobian = torch.cat([self._out(self._slopes(k))[None] for k in range(self.classes)])
+        return (self._jacobian @ self._out(v)).cpu()[None]
+
+    def _slopes(self, k: int) -> Tensor:
+        """The gradient of logit k at each input."""
+        unit = torch.zeros_like(self.logits)
+        unit[:, k] = 1
+        return torch.autograd.grad(self.logits, self.x, unit, retain_graph=True, materialize_grads=True)[0]
 
     def double_backward(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """(Hessian of (p - y)'f) v with p fixed, and W'v, from one backward pass through the gradient."""
         slope, cotangent, scale = self._graph_of_gradient()
-        curved, change = torch.autograd.grad(slope, (self.x, cotangent), v, retain_graph=True, materialize_grads=True)
-        return self._out(curved) * scale, change[0].cpu().double()
+        curved, change = torch.autograd.grad(
+            slope, (self.x, cotangent), self._in(v), retain_graph=True, materialize_grads=True
+        )
+        return self._out(curved) * scale, change.cpu().double()
 
     def _graph_of_gradient(self) -> tuple[Tensor, Tensor, float]:
         """W u as a function of x and u at u = p - y, that u, and the scale both were divided by."""
         if self._gradient_graph is None:
             cotangent = self.loss_cotangent()
             scale = float(cotangent.abs().max()) or 1.0
-            unit = (cotangent / scale).to(self.logits.dtype).to(self.logits.device)[None].requires_grad_()
+            unit = (cotangent / scale).to(self.logits.dtype).to(self.logits.device).requires_grad_()
             self._gradient_graph = differentiable_gradient(self.logits, self.x, unit), unit, scale
         return self._gradient_graph
 
-    def jacobian(self) -> Tensor:
-        """W' as a dense (classes, inputs) float64 matrix: one backward pass per class."""
-        rows = torch.empty(self.classes, self.size, dtype=torch.float64, device=self.device)
-        for k in range(self.classes):
-            rows[k] = self.vjp(one_hot(k, self.classes))
-        return rows
-
     def factor_column(self, k: int) -> Tensor:
-        """sqrt(p_k) grad log p_k: column k of B, H = BB' (MATHS of appendix C without a Cholesky factor)."""
+        """sqrt(p_k) grad log p_k at a single input: column k of B, H = BB' (appendix C without a Cholesky factor)."""
         cotangent = -self.probabilities
-        cotangent[k] = 0
-        cotangent[k] = -cotangent.sum()
-        return self.vjp(cotangent) * float(self.probabilities[k].sqrt())
+        cotangent[:, k] = 0
+        cotangent[:, k] = -cotangent.sum(1)
+        return self.vjp(cotangent) * float(self.probabilities[0, k].sqrt())
+
+    def _in(self, v: Tensor) -> Tensor:
+        """A direction of the input, the same for every input."""
+        return v.to(self.x.dtype).to(self.x.device).reshape(self.x.shape[1:]).expand_as(self.x)
 
     def _out(self, product: Tensor) -> Tensor:
-        return product.reshape(-1).to(self.device).double()
+        return product.flatten(1).to(self.device).double().mean(0)
 
 
 def differentiable_gradient(logits: Tensor, x: Tensor, cotangent: Tensor) -> Tensor:
@@ -165,12 +200,6 @@ def differentiable_gradient(logits: Tensor, x: Tensor, cotangent: Tensor) -> Ten
         seen.add(node)
         pending.extend(function for function, _ in node.next_functions)
     return slope
-
-
-def one_hot(k: int, classes: int) -> Tensor:
-    vector = torch.zeros(classes, dtype=torch.float64)
-    vector[k] = 1
-    return vector
 
 
 def solver_device(device: torch.device) -> torch.device:

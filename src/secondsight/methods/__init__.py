@@ -7,9 +7,20 @@ from collections.abc import Callable
 from torch import Tensor
 
 from secondsight.explanation import Explanation
-from secondsight.methods.cafo import cafo
-from secondsight.methods.caso import caso
+from secondsight.methods.cafo import cafo, smooth_cafo
+from secondsight.methods.caso import caso, smooth_caso
+from secondsight.methods.rivals import gradient, integrated_gradients, smoothgrad
 from secondsight.methods.settings import Settings
 from secondsight.model import Classifier
 
-METHODS: dict[str, Callable[[Classifier, Tensor, Settings], Explanation]] = {"cafo": cafo, "caso": caso}
+METHODS: dict[str, Callable[[Classifier, Tensor, Settings], Explanation]] = {
+    "gradient": gradient,
+    "smoothgrad": smoothgrad,
+    "integrated-gradients": integrated_gradients,
+    "cafo": cafo,
+    "caso": caso,
+    "smooth-cafo": smooth_cafo,
+    "smooth-caso": smooth_caso,
+}
+PENALISED = ("cafo", "caso", "smooth-cafo", "smooth-caso")
+"""Those with a penalty, a path and a certificate."""

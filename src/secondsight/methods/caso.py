@@ -6,22 +6,42 @@ from typing import Literal
 
 from torch import Tensor
 
-from secondsight.curvature.hessian import curvature_at
+from secondsight.curvature.hessian import LossHessian, curvature_at, kind_of_curvature
+from secondsight.curvature.linearisation import Linearisation
 from secondsight.curvature.spectrum import proven_top_eigenvalue
 from secondsight.explanation import EigenvalueBound, Explanation, SecondOrder
 from secondsight.methods.record import Scene
 from secondsight.methods.settings import Settings
+from secondsight.methods.smooth import smoothed
 from secondsight.model import Classifier
 from secondsight.solve.caso import CasoSolver, Demands, Products
 
 
 def caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
     curvature, notes = curvature_at(model, x, settings.target, settings.curvature)
+    products = Products(curvature.product, settings.max_products, settings.progress)
+    return _explanation("caso", model, curvature, products, settings, notes)
+
+
+def smooth_caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
+    linear = Linearisation(model, x[None], settings.target)
+    kind, notes = kind_of_curvature(linear, settings.curvature)
+    average, settings = smoothed(linear, kind, settings)
+    products = Products(average.product, settings.max_products, settings.progress)
+    if settings.progress is not None:
+        report = settings.progress
+        average.progress = lambda share: report(products.taken + share)
+    return _explanation("smooth-caso", model, average, products, settings, notes)
+
+
+def _explanation(
+    method: str, model: Classifier, curvature: LossHessian, products: Products, settings: Settings, notes: list[str]
+) -> Explanation:
     scene = Scene(model, curvature.linear, curvature.gradient, settings)
     proven = settings.bound == "proven"
     solver = CasoSolver(
         scene.unit_gradient,
-        Products(curvature.product, settings.max_products, settings.progress),
+        products,
         curvature.semidefinite,
         scene.sparsity,
         Demands(
@@ -34,6 +54,7 @@ def caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
             dtype=scene.dtype,
             top_eigenvalue=proven_top_eigenvalue(curvature) if proven else None,
         ),
+        scene.penalty,
         notes=notes,
     )
     solution = solver.solve()
@@ -45,12 +66,12 @@ def caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
         solution.choice,
         lambda1_max=solution.lambda1_max,
         notes=list(solution.notes),
-        method="caso",
+        method=method,
         lambda2=problem.lambda2,
         certified=basis if good else False,
         products=solution.products,
         curvature=curvature.kind,
         top_eigenvalue=solution.top_eigenvalue,
         top_eigenvalue_bound=EigenvalueBound(2 * problem.lambda2 - problem.mu, basis),
-        second_order=SecondOrder.of(solution.angle, solution.angle_error),
+        second_order=SecondOrder.of(method, solution.angle, solution.angle_error),
     )

@@ -8,7 +8,6 @@ underflowing; with s a power of two, scaling back is exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,19 +15,34 @@ import torch
 from torch import Tensor
 
 from secondsight.curvature.linearisation import Linearisation
-from secondsight.explanation import Explanation, PathPoint
+from secondsight.explanation import Explanation, PathPoint, zero_share
+from secondsight.methods.groups import group_labels
 from secondsight.methods.settings import Settings
 from secondsight.model import Classifier
 from secondsight.solve.certificate import Support
+from secondsight.solve.penalty import L1, GroupLasso, Penalty
 from secondsight.solve.select import Choice, Point
 
 SMALLEST_FLOAT32 = 2.0**-96
 """Gradients below this leave too few digits to a float32 map: it is returned in float64."""
 
+TIMES_INPUT = "the map was multiplied by the input: dark pixels cannot show, whatever they do (appendix D of the paper)"
+
+
+def facts(model: Classifier, linear: Linearisation, settings: Settings) -> dict[str, Any]:
+    """The fields of an Explanation that no method decides."""
+    return {
+        "input": linear.x.detach()[0].cpu(),
+        "target": linear.target,
+        "label": model.label(linear.target),
+        "probability": float(linear.probabilities[0, linear.target]),
+        "settings": settings.asked() | {"model": model.name},
+    }
+
 
 @dataclass
 class Scene:
-    """One input under one model: what every method starts from and writes its result with."""
+    """One input under one model: what the methods with a penalty start from and write their result with."""
 
     model: Classifier
     linear: Linearisation
@@ -41,7 +55,13 @@ class Scene:
         self.unit_gradient = self.gradient / self.unit
         self.shape = self.linear.x.shape[1:]
         self.dtype = self.linear.x.dtype
-        self.sparsity: Callable[[Tensor], float] = lambda delta: zero_share(delta.reshape(self.shape))
+        self.groups = group_labels(self.settings.groups, self.linear.x.detach()[0])
+        self.penalty: Penalty = L1()
+        if self.groups is not None:
+            self.penalty = GroupLasso(self.groups.flatten().to(self.gradient.device))
+
+    def sparsity(self, delta: Tensor) -> float:
+        return zero_share(delta.cpu().reshape(self.shape), self.groups)
 
     def explanation(self, choice: Choice, lambda1_max: float, notes: list[str], **more: Any) -> Explanation:
         point, unit = choice.point, self.unit
@@ -56,12 +76,9 @@ class Scene:
         certificate = point.certificate
         nothing = torch.zeros(self.shape, dtype=torch.bool)
         return Explanation(
-            input=self.linear.x.detach()[0].cpu(),
-            delta=self._shaped(point.delta * unit, dtype),
+            **facts(self.model, self.linear, self.settings),
+            delta=self._map(point, dtype),
             gradient=self._shaped(self.gradient, dtype),
-            target=self.linear.target,
-            label=self.model.label(self.linear.target),
-            probability=float(self.linear.probabilities[self.linear.target]),
             lambda1=point.lambda1 * unit,
             lambda1_max=lambda1_max * unit,
             sparsity=point.sparsity,
@@ -69,19 +86,20 @@ class Scene:
             relative_gap=math.inf if certificate is None else certificate.relative_gap,
             support=Support(nothing, nothing) if certificate is None else self._support(certificate.support),
             path=tuple(self._path_point(p, dtype) for p in choice.points),
-            settings=self.settings.asked() | {"model": self.model.name},
+            groups=self.groups,
             notes=tuple(all_notes),
             **more,
         )
 
     def _notes(self, point: Point, lambda1_max: float) -> list[str]:
+        notes = [f"{TIMES_INPUT}; sparsity, gap and support are those before that"] if self.settings.times_input else []
         if lambda1_max == 0:
-            return [
+            notes.append(
                 "the gradient of the loss is zero here: no perturbation matters to first order, and the map is all zero"
-            ]
-        if point.lambda1 >= lambda1_max:
-            return [f"lambda1 is not below lambda1_max = {lambda1_max * self.unit:.4g}: the map is all zero"]
-        return []
+            )
+        elif point.lambda1 >= lambda1_max:
+            notes.append(f"lambda1 is not below lambda1_max = {lambda1_max * self.unit:.4g}: the map is all zero")
+        return notes
 
     def _path_point(self, point: Point, dtype: torch.dtype) -> PathPoint:
         return PathPoint(
@@ -89,19 +107,15 @@ class Scene:
             sparsity=point.sparsity,
             objective=point.objective.value * self.unit**2,
             relative_gap=None if point.certificate is None else point.certificate.relative_gap,
-            delta=self._shaped(point.delta * self.unit, dtype),
+            delta=self._map(point, dtype),
         )
+
+    def _map(self, point: Point, dtype: torch.dtype) -> Tensor:
+        delta = self._shaped(point.delta * self.unit, dtype)
+        return delta * self.linear.x.detach()[0].cpu() if self.settings.times_input else delta
 
     def _shaped(self, flat: Tensor, dtype: torch.dtype) -> Tensor:
         return flat.to(dtype).cpu().reshape(self.shape)
 
     def _support(self, support: Support) -> Support:
         return Support(support.nonzero.cpu().reshape(self.shape), support.zero.cpu().reshape(self.shape))
-
-
-def zero_share(delta: Tensor) -> float:
-    """Sparsity eta: zero pixels / pixels, a pixel being zero when all its channels are. Other inputs: zero entries."""
-    zero = delta == 0
-    if delta.ndim == 3:
-        zero = zero.all(0)
-    return float(zero.double().mean())

@@ -8,12 +8,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from secondsight.errors import InputError
+from secondsight.methods.groups import Groups, check_groups
 from secondsight.model import Target
 from secondsight.solve.select import Rule
 
 BOUNDS = ("estimated", "proven")
 CERTIFY = ("chosen", "path")
 LAMBDA1_RULES = ("auto", "paper")
+SCORES = ("logit", "loss")
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Settings:
     """One request, as the user made it. `explain` documents each field."""
 
     target: Target
-    lambda1: str | float
+    lambda1: str | float | tuple[float, ...]
     c1: float
     lambda2: float | None
     curvature: str
@@ -33,13 +35,22 @@ class Settings:
     sparsity_range: tuple[float, float]
     path_points: int
     path_smallest: float
-    progress: Callable[[int], None] | None = None
+    groups: Groups
+    n: int
+    sigma: float
+    batch_size: int | None
+    score: str
+    times_input: bool
+    progress: Callable[[float], None] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.lambda1, str):
             _one_of("lambda1", self.lambda1, LAMBDA1_RULES, "or a number")
         else:
-            _number("lambda1", self.lambda1, 0.0, inclusive=True)
+            for value in self.lambda1 if isinstance(self.lambda1, tuple) else (self.lambda1,):
+                _number("lambda1", value, 0.0, inclusive=True)
+        if self.lambda1 == ():
+            raise InputError("lambda1", "at least one number", "an empty list")
         _number("c1", self.c1, 0.0)
         if self.lambda2 is not None:
             _number("lambda2", self.lambda2, 0.0)
@@ -54,13 +65,21 @@ class Settings:
         low, high = self.sparsity_range
         if not 0 <= low < high <= 1:
             raise InputError("sparsity_range", "two numbers 0 <= low < high <= 1", self.sparsity_range)
+        check_groups(self.groups)
+        _whole("n", self.n, 1)
+        _number("sigma", self.sigma, 0.0, inclusive=True)
+        if self.batch_size is not None:
+            _whole("batch_size", self.batch_size, 1)
+        _one_of("score", self.score, SCORES)
 
     def rule(self, unit: float) -> Rule:
         """The choice of lambda1 for a solver whose unit of lambda1 is `unit`."""
         return Rule(self.lambda1, self.sparsity_range, self.path_points, self.path_smallest, unit)
 
     def asked(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "progress"}
+        """The fields as they go into a result, where an array of groups has a place of its own."""
+        asked = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "progress"}
+        return asked if isinstance(self.groups, str) else asked | {"groups": "none" if self.groups is None else "array"}
 
 
 def _one_of(argument: str, value: str, choices: tuple[str, ...], more: str = "") -> None:

@@ -8,14 +8,18 @@ import torch
 from torch import Tensor
 
 from secondsight.solve.certificate import Certificate, Problem, Support
-from secondsight.solve.penalty import L1
+from secondsight.solve.penalty import Penalty
 from secondsight.solve.select import Choice, Point, Rule
 
 
 def cafo_path(
-    gradient: Tensor, lambda2: float, rule: Rule, sparsity: Callable[[Tensor], float], dtype: torch.dtype
+    gradient: Tensor,
+    penalty: Penalty,
+    lambda2: float,
+    rule: Rule,
+    sparsity: Callable[[Tensor], float],
+    dtype: torch.dtype,
 ) -> Choice:
-    penalty = L1()
     problem = Problem(gradient, penalty, lambda2, mu=2 * lambda2)
 
     def solve(lambda1: float) -> Point:

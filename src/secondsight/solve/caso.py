@@ -19,7 +19,7 @@ from secondsight.solve.basis import Basis
 from secondsight.solve.certificate import Problem
 from secondsight.solve.fista import fista
 from secondsight.solve.low_rank import LowRankModel, angle_without_penalty
-from secondsight.solve.penalty import L1
+from secondsight.solve.penalty import Penalty
 from secondsight.solve.select import Choice, Point, Rule
 from secondsight.solve.spectrum import Product, Spectrum, estimate, explore
 
@@ -96,7 +96,7 @@ class CasoSolver:
     semidefinite: bool
     sparsity: Callable[[Tensor], float]
     demands: Demands
-    penalty: L1 = field(default_factory=L1)
+    penalty: Penalty
     notes: list[str] = field(default_factory=list)
 
     def solve(self) -> Solution:

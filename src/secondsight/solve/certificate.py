@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from secondsight.solve.penalty import L1
+from secondsight.solve.penalty import Penalty
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Support:
 
 @dataclass(frozen=True)
 class Objective:
-    """The objective at one map, and the parts it is made of: g'D, D'HD, |D|^2 and |D|_1."""
+    """The objective at one map, and its parts: g'D, D'HD, |D|^2 and the penalty, without its weight lambda1."""
 
     linear: float
     quadratic: float
@@ -81,7 +81,7 @@ class Problem:
     """
 
     gradient: Tensor
-    penalty: L1
+    penalty: Penalty
     lambda2: float
     mu: float
     negative: float = 0.0
@@ -112,7 +112,10 @@ class Problem:
     def _support(self, delta: Tensor, v: Tensor, gap: float, lambda1: float) -> Support:
         primal_radius = math.sqrt(2 * gap / self.mu)
         dual_radius = math.sqrt(2 * (2 * self.lambda2 + self.negative) * gap)
-        return Support(nonzero=delta.abs() > primal_radius, zero=v.abs() + dual_radius < lambda1)
+        return Support(
+            nonzero=self.penalty.norms(delta) > primal_radius,
+            zero=self.penalty.norms(v) + dual_radius < lambda1 * self.penalty.weights,
+        )
 
 
 def relative(gap: float, value: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from secondsight.solve.penalty import L1
+from secondsight.solve.penalty import Penalty
 
 MAX_STEPS = 60
 ARMIJO = 1e-4
@@ -20,15 +20,14 @@ ROUNDING = 1e-15
 
 
 def semismooth_newton(
-    gradient: Tensor, factor: Tensor, a: float, lambda1: float, start: Tensor, penalty: L1
+    gradient: Tensor, factor: Tensor, a: float, lambda1: float, start: Tensor, penalty: Penalty
 ) -> tuple[Tensor, Tensor]:
     """The minimiser z of phi and the map D(z)."""
     z = start
     phi, thresholded = _phi(gradient, factor, a, lambda1, z, penalty)
     for _ in range(MAX_STEPS):
         slope = z - factor @ thresholded / a
-        active = factor[:, thresholded != 0]
-        hessian = torch.eye(len(z)).to(z) - active @ active.T / a
+        hessian = torch.eye(len(z)).to(z) - penalty.curvature(factor, thresholded, lambda1) / a
         step = torch.linalg.solve(hessian, slope)
         descent = float(slope @ step)
         last = descent <= ROUNDING * abs(phi)
@@ -46,6 +45,8 @@ def semismooth_newton(
     return z, thresholded / a
 
 
-def _phi(gradient: Tensor, factor: Tensor, a: float, lambda1: float, z: Tensor, penalty: L1) -> tuple[float, Tensor]:
+def _phi(
+    gradient: Tensor, factor: Tensor, a: float, lambda1: float, z: Tensor, penalty: Penalty
+) -> tuple[float, Tensor]:
     thresholded = penalty.threshold(torch.addmv(gradient, factor.T, z), lambda1)
     return float(z @ z) / 2 - float(thresholded @ thresholded) / (2 * a), thresholded

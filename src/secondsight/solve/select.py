@@ -48,13 +48,13 @@ class Choice:
 class Rule:
     """How lambda1 is to be chosen.
 
-    wanted: "auto", "paper" or a number.
-    sparsity: the range [low, high) of the share of zero pixels a chosen map must have.
+    wanted: "auto", "paper", a number, or numbers to choose among as the paper does.
+    sparsity: the range [low, high) of the share of zero pixels (or groups) a chosen map must have.
     points, smallest: length of the automatic path and its last lambda1, relative to lambda1_max.
     unit: what lambda1 = 1 of the solver is in the user's units (the solver works with a gradient of unit size).
     """
 
-    wanted: str | float
+    wanted: str | float | tuple[float, ...]
     sparsity: tuple[float, float]
     points: int
     smallest: float
@@ -65,6 +65,8 @@ class Rule:
             return Choice((solve(0.0),), 0)
         if self.wanted == "paper":
             return self._paper(solve)
+        if isinstance(self.wanted, tuple):
+            return self._highest_loss([solve(value / self.unit) for value in dict.fromkeys(self.wanted)])
         grid = [solve(lambda1) for lambda1 in self._grid(lambda1_max)]
         if self.wanted == "auto":
             return self._auto(grid)
@@ -106,6 +108,9 @@ class Rule:
                     points += self._bisect(solve, halved, zero)
                 break
             zero = halved
+        return self._highest_loss(points)
+
+    def _highest_loss(self, points: list[Point]) -> Choice:
         qualified = [point for point in points if self._qualifies(point)]
         if not qualified:
             return self._nearest(points)

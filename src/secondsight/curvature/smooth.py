@@ -1,0 +1,100 @@
+"""Gradient and Hessian averaged over noisy copies of the input (definition 4 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from secondsight.curvature.hessian import LossHessian
+from secondsight.curvature.linearisation import Linearisation
+from secondsight.errors import ModelError
+from secondsight.model import Classifier
+
+MEMORY = 2**29
+"""Bytes that the graph of one batch of samples may take."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """n Gaussian copies of an input, always the same for one seed, whatever the size of the batches."""
+
+    n: int
+    deviation: float
+    seed: int
+    batch_size: int
+
+    def copies(self, x: Tensor) -> Iterator[Tensor]:
+        """The copies of x (without batch dimension), a batch at a time."""
+        generator = torch.Generator().manual_seed(self.seed)
+        for start in range(0, self.n, self.batch_size):
+            count = min(self.batch_size, self.n - start)
+            # One by one: torch draws other numbers for a batch.
+            noise = torch.stack([torch.randn(x.shape, generator=generator) for _ in range(count)])
+            yield x + self.deviation * noise.to(x)
+
+
+class SmoothHessian(LossHessian):
+    """The average of g and H over noisy copies, for one fixed class. Each pass builds the graphs of a batch anew.
+
+    linear: the network at the clean input.
+    progress: called with the share of the present pass that is done.
+    """
+
+    def __init__(self, linear: Linearisation, kind: type[LossHessian], noise: Noise) -> None:
+        super().__init__(linear)
+        self.kind, self.semidefinite = kind.kind, kind.semidefinite
+        self._kind, self._way = kind, linear.way
+        # Without noise, all copies are one.
+        self.noise = noise if noise.deviation > 0 else replace(noise, n=1)
+        self.progress: Callable[[float], None] = lambda share: None
+
+    @cached_property
+    def gradient(self) -> Tensor:
+        return self._average(lambda hessian: hessian.gradient)
+
+    def product(self, rows: Tensor) -> Tensor:
+        return self._average(lambda hessian: hessian.product(rows))
+
+    def _average(self, part: Callable[[LossHessian], Tensor]) -> Tensor:
+        while True:
+            try:
+                return self._one_pass(part)
+            except torch.OutOfMemoryError:
+                if self.noise.batch_size == 1:
+                    raise ModelError("out of memory with a single noisy copy of the input at a time") from None
+            self.noise = replace(self.noise, batch_size=self.noise.batch_size // 2)
+
+    def _one_pass(self, part: Callable[[LossHessian], Tensor]) -> Tensor:
+        total, done = torch.zeros((), dtype=torch.float64, device=self.linear.device), 0
+        for copies in self.noise.copies(self.linear.x.detach()[0]):
+            linear = Linearisation(self.linear.model, copies, self.linear.target, self._way)
+            total = total + part(self._kind(linear)) * len(copies)
+            self._way = linear.way
+            self.linear.notes += [note for note in linear.notes if note not in self.linear.notes]
+            done += len(copies)
+            self.progress(done / self.noise.n)
+        return total / self.noise.n
+
+
+def fitting_batch_size(model: Classifier, x: Tensor, n: int) -> int:
+    """How many copies of x go through the network at a time: up to n, as far as MEMORY allows."""
+    return max(1, min(n, MEMORY // graph_bytes(model, x)))
+
+
+def graph_bytes(model: Classifier, x: Tensor) -> int:
+    """Bytes that autograd keeps for one input, without the network's own weights."""
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> None:
+        # Held until the end: a freed block would be counted once for all its later owners.
+        kept[tensor.untyped_storage().data_ptr()] = tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):
+        model.logits(x[None].detach().clone().requires_grad_())
+    for weights in model.weights():
+        kept.pop(weights.untyped_storage().data_ptr(), None)
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values()) + x.nbytes
