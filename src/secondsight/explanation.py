@@ -287,7 +287,8 @@ class Explanation:
     @classmethod
     def _from(cls, record: dict[str, Any], arrays: dict[str, Tensor]) -> Explanation:
         bound = record["top_eigenvalue_bound"]
-        second, path = record["second_order"], record["path"]
+        second = record["second_order"]
+        penalised = record["lambda1"] is not None
         scalars = (
             "target label probability method lambda1 lambda1_max lambda2 sparsity gap relative_gap certified "
             "products curvature top_eigenvalue seconds"
@@ -296,14 +297,14 @@ class Explanation:
             **{name: record[name] for name in scalars.split()},
             input=arrays["input"],
             delta=arrays["delta"],
-            gradient=arrays["gradient"] if path else None,
+            gradient=arrays["gradient"] if penalised else None,
             groups=None if record["groups"] is None else arrays["groups"],
-            support=Support(arrays["support_nonzero"], arrays["support_zero"]) if path else None,
+            support=Support(arrays["support_nonzero"], arrays["support_zero"]) if penalised else None,
             top_eigenvalue_bound=None if bound is None else EigenvalueBound(bound, record["top_eigenvalue_basis"]),
             path=tuple(
                 PathPoint(lambda1, sparsity, objective, relative_gap, delta)
                 for (lambda1, sparsity, objective, relative_gap), delta in zip(
-                    path, arrays["path_deltas"] if path else (), strict=True
+                    record["path"], arrays["path_deltas"] if penalised else (), strict=True
                 )
             ),
             second_order=None if second is None else SecondOrder(**second),
