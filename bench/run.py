@@ -27,9 +27,10 @@ from bench.photographs import model as load
 from bench.photographs import photographs
 from secondsight.curvature.hessian import GaussNewton
 from secondsight.curvature.linearisation import Linearisation
-from secondsight.paper.algorithm import LAMBDA1_VALUES, backtracking_fista, power_iterations
+from secondsight.paper.algorithm import backtracking_fista, power_iterations
 from secondsight.solve.certificate import Problem
 from secondsight.solve.penalty import L1
+from secondsight.solve.select import LAMBDA1_VALUES
 
 REPEATS = 5
 console = Console(width=150)

@@ -7,6 +7,7 @@
 ('tiger cat', 'estimated')
 """
 
+from secondsight.comparison import Comparison, compare
 from secondsight.curvature.operator import InputHessian, input_hessian
 from secondsight.errors import ImageError, InputError, ModelError, SecondsightError, SecondsightWarning
 from secondsight.explain import explain
@@ -14,11 +15,13 @@ from secondsight.explanation import EigenvalueBound, Explanation, PathPoint, Sec
 from secondsight.images import example_photograph
 from secondsight.model import Classifier
 from secondsight.solve.certificate import Support
+from secondsight.sweep import Sweep, sweep
 from secondsight.version import __version__
 from secondsight.zoo import load_model
 
 __all__ = [
     "Classifier",
+    "Comparison",
     "EigenvalueBound",
     "Explanation",
     "ImageError",
@@ -30,9 +33,12 @@ __all__ = [
     "SecondsightError",
     "SecondsightWarning",
     "Support",
+    "Sweep",
     "__version__",
+    "compare",
     "example_photograph",
     "explain",
     "input_hessian",
     "load_model",
+    "sweep",
 ]

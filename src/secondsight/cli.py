@@ -5,17 +5,31 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
 import secondsight as ss
-from secondsight import zoo
-from secondsight.console import Record, Watch, complain, output, report, show_json
+from secondsight import options, zoo
+from secondsight.comparison import COLUMNS, check_methods
+from secondsight.console import (
+    COMPARE_COLUMNS,
+    EXPLAIN_COLUMNS,
+    SWEEP_COLUMNS,
+    Record,
+    Watch,
+    complain,
+    output,
+    report,
+    show_json,
+)
+from secondsight.explanation import demo_figure, save_figure
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 
@@ -59,33 +73,19 @@ def _secondsight(
 
 @app.command(epilog="Example: secondsight explain cat.jpg --target 'tiger cat' --lambda1 0.05 --out maps")
 def explain(
-    photographs: Annotated[
-        list[Path], typer.Argument(metavar="PHOTO", help="Photographs in any format that Pillow reads.")
-    ],
+    photographs: options.Photographs,
     method: Annotated[
-        Literal["caso", "cafo"],
-        typer.Option(help="caso takes the curvature of the loss into account; cafo only its gradient, and is faster."),
-    ] = "caso",
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|INDEX", help="Explain this class instead of the predicted one."),
-    ] = None,
-    lambda1: Annotated[
         str,
         typer.Option(
-            metavar="auto|paper|NUMBER",
-            help="How few pixels the map keeps: the larger, the fewer; 0 keeps all. auto stops where more pixels add "
-            "little; paper follows section 4.1 of the paper.",
+            metavar="NAME",
+            help="caso takes the curvature of the loss into account; cafo only its gradient, and is faster; "
+            "smooth-caso and smooth-cafo average over noisy copies. For comparison: gradient, smoothgrad, "
+            "integrated-gradients.",
         ),
-    ] = "auto",
-    c1: Annotated[
-        float,
-        typer.Option(
-            metavar="NUMBER",
-            help="How far the penalty on large changes lies above the least for which there is one best map. A large "
-            "value drowns the curvature: caso then looks like cafo.",
-        ),
-    ] = 10.0,
+    ] = "caso",
+    target: options.Target = None,
+    lambda1: options.Lambda1 = "auto",
+    c1: options.C1 = 10.0,
     lambda2: Annotated[
         float | None,
         typer.Option(
@@ -94,13 +94,8 @@ def explain(
             "(cafo: instead of c1).",
         ),
     ] = None,
-    curvature: Annotated[
-        Literal["auto", "gauss-newton", "exact"],
-        typer.Option(
-            help="The curvature that caso sees: exact is the true Hessian; gauss-newton leaves out how the network "
-            "itself bends; auto is exact, computed as gauss-newton where both are equal."
-        ),
-    ] = "auto",
+    curvature: options.Curvature = "auto",
+    groups: options.Groups = "none",
     tolerance: Annotated[
         float,
         typer.Option(
@@ -122,79 +117,181 @@ def explain(
     max_products: Annotated[
         int, typer.Option(metavar="N", help="Give up on the proof after so many products with the Hessian.")
     ] = 100,
-    seed: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the random start of the eigenvalue estimate."),
-    ] = 0,
+    n: options.Samples = 50,
+    sigma: options.Sigma = 0.15,
+    batch_size: options.BatchSize = None,
+    score: options.Score = "logit",
+    times_input: Annotated[
+        bool | None,
+        typer.Option(
+            "--times-input/--no-times-input",
+            help="Multiply the map by the input. By default only for integrated-gradients. The paper argues against it "
+            "(appendix D): dark pixels cannot show then, whatever they do to the decision.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: options.Seed = 0,
     model: Annotated[
         str, typer.Option(metavar="NAME", help="The classifier; `secondsight models` lists them.")
     ] = zoo.DEFAULT,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where figures go, one PNG for each photograph.")] = Path(
-        "out"
-    ),
+    out: options.Out = Path("out"),
     save_npz: Annotated[
         bool, typer.Option("--save-npz", help="Also write the arrays beside each figure, for Explanation.load.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per photograph instead of the table.")
-    ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Explain photographs: write a figure for each and print a table."""
     _require_folder(out)
-    asked = {
+    asked: Record = {
         "method": method,
         "target": target,
         "lambda1": _number_or_word(lambda1),
         "c1": c1,
         "lambda2": lambda2,
         "curvature": curvature,
+        "groups": _groups(groups),
         "tolerance": tolerance,
         "certify": certify,
         "bound": bound,
         "max_products": max_products,
+        "n": n,
+        "sigma": sigma,
+        "batch_size": batch_size,
+        "score": score,
+        "times_input": times_input,
         "seed": seed,
     }
-    records = []
-    failed = False
-    with Watch(len(photographs), hidden=as_json and sys.stdout.isatty()) as watch:
-        classifier = _checked_model(model, asked)
-        figures = _figure_names(photographs, out)
-        for number, (photograph, figure) in enumerate(zip(photographs, figures, strict=True)):
-            watch.photograph(number, photograph.name)
-            files = [figure, figure.with_suffix(".npz")] if save_npz else [figure]
-            try:
-                record = _record(classifier, photograph, asked, files, watch)
-            except ss.SecondsightError as error:
-                complain(error if str(photograph) in str(error) else f"{photograph}: {error}")
-                failed = True
-                continue
-            if as_json:
-                show_json(record)
-            else:
-                records.append(record)
-    report(records)
-    if failed:
-        raise typer.Exit(USAGE_ERROR)
+    classifier = _checked_model(model, asked)
+
+    def work(photograph: Path, figure: Path, watch: Watch) -> list[Record]:
+        explanation: ss.Explanation = ss.explain(classifier, photograph, **asked, progress=watch.products)
+        explanation.save(figure)
+        if save_npz:
+            explanation.save(figure.with_suffix(".npz"))
+        return [explanation.summary()]
+
+    _each(photographs, out, work, EXPLAIN_COLUMNS, as_json)
+
+
+@app.command(epilog="Example: secondsight compare cat.jpg dog.jpg --methods caso,smooth-caso,smoothgrad --out maps")
+def compare(
+    photographs: options.Photographs,
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="all|NAME,NAME",
+            help=f"The columns of the figure: {', '.join(COLUMNS)}. clipped-gradient keeps the gradient's largest "
+            "pixels, as many as caso keeps.",
+        ),
+    ] = "all",
+    models: Annotated[
+        str,
+        typer.Option(metavar="NAME,NAME", help="The classifiers, a row of the figure for each."),
+    ] = zoo.DEFAULT,
+    target: options.Target = None,
+    lambda1: options.Lambda1 = "auto",
+    c1: options.C1 = 10.0,
+    curvature: options.Curvature = "auto",
+    groups: options.Groups = "none",
+    n: options.Samples = 50,
+    sigma: options.Sigma = 0.15,
+    batch_size: options.BatchSize = None,
+    score: options.Score = "logit",
+    times_input: Annotated[
+        bool,
+        typer.Option(
+            "--times-input",
+            help="Also show each map multiplied by the input, in a second row. The paper argues against it (appendix "
+            "D): dark pixels cannot show then, whatever they do to the decision.",
+        ),
+    ] = False,
+    seed: options.Seed = 0,
+    out: options.Out = Path("out"),
+    as_json: options.Json = False,
+) -> None:
+    """Compare methods: for each photograph one figure, a column for each method, and a table of what each cost.
+
+    The cost of a map is in g.e., gradient equivalents: its time over that of one gradient of the loss.
+    """
+    _require_folder(out)
+    chosen = check_methods(methods)
+    asked: Record = {
+        "target": target,
+        "lambda1": _number_or_word(lambda1),
+        "c1": c1,
+        "curvature": curvature,
+        "groups": _groups(groups),
+        "n": n,
+        "sigma": sigma,
+        "batch_size": batch_size,
+        "score": score,
+        "seed": seed,
+    }
+    classifiers = [_checked_model(name.strip(), asked) for name in models.split(",")]
+
+    def work(photograph: Path, figure: Path, watch: Watch) -> list[Record]:
+        result = ss.compare(
+            classifiers,
+            photograph,
+            chosen,
+            times_input=times_input,
+            **asked,
+            progress=watch.products,
+            started=watch.method,
+        )
+        result.save(figure)
+        return result.summaries()
+
+    _each(photographs, out, work, COMPARE_COLUMNS, as_json, "-compared")
+
+
+@app.command(epilog="Example: secondsight sweep cat.jpg --out maps")
+def sweep(
+    photographs: options.Photographs,
+    target: options.Target = None,
+    c1: options.C1 = 10.0,
+    curvature: options.Curvature = "auto",
+    groups: options.Groups = "none",
+    seed: options.Seed = 0,
+    model: Annotated[
+        str, typer.Option(metavar="NAME", help="The classifier; `secondsight models` lists them.")
+    ] = zoo.DEFAULT,
+    out: options.Out = Path("out"),
+    as_json: options.Json = False,
+) -> None:
+    """Show what lambda1 does: CAFO, CASO and the clipped gradient at the paper's eight values and along the automatic
+    path, the share of zeros (eta) below each map, the chosen ones framed.
+    """
+    _require_folder(out)
+    asked: Record = {"target": target, "c1": c1, "curvature": curvature, "groups": _groups(groups), "seed": seed}
+    classifier = _checked_model(model, asked)
+
+    def work(photograph: Path, figure: Path, watch: Watch) -> list[Record]:
+        result = ss.sweep(classifier, photograph, **asked, progress=watch.products)
+        result.save(figure)
+        return result.summaries()
+
+    _each(photographs, out, work, SWEEP_COLUMNS, as_json, "-sweep")
 
 
 @app.command(epilog="Example: secondsight demo --out cat.png")
 def demo(
     out: Annotated[Path, typer.Option(metavar="FILE.png", help="Where the figure goes.")] = Path("out/demo.png"),
 ) -> None:
-    """Explain the photograph that comes with secondsight by CAFO and by CASO."""
+    """Explain the photograph that comes with secondsight by CAFO, CASO and their smooth versions."""
     if out.suffix.lower() != ".png" or out.is_dir():
         raise ss.InputError("--out", "the name of a .png file", repr(str(out)))
     _require_folder(out.parent)
     photograph = ss.example_photograph()
-    with Watch(2) as watch:
+    with Watch(4) as watch:
         classifier = ss.load_model()
-        records = []
-        for number, method in enumerate(("cafo", "caso")):
+        explanations: dict[str, ss.Explanation] = {}
+        for number, method in enumerate(("cafo", "caso", "smooth-cafo", "smooth-caso")):
             watch.photograph(number, method)
-            files = [out] if method == "caso" else []
-            record = _record(classifier, photograph, {"method": method}, files, watch)
-            records.append(record | {"photograph": photograph.name})
-    report(records)
+            explanations[method] = ss.explain(classifier, photograph, method, progress=watch.products)
+        save_figure(demo_figure(explanations["smooth-caso"], explanations["caso"]), out)
+    names = {"photograph": photograph.name, "figure": str(out)}
+    report([e.summary() | names for e in explanations.values()], EXPLAIN_COLUMNS)
 
 
 @app.command(epilog="Example: secondsight explain cat.jpg --model resnet50-v1@weights.safetensors")
@@ -209,17 +306,41 @@ def models() -> None:
     output().print(table)
 
 
-def _record(model: ss.Classifier, photograph: Path, asked: Record, files: Sequence[Path], watch: Watch) -> Record:
-    """Explain one photograph and write its files. Warnings of any library become notes."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        explanation: ss.Explanation = ss.explain(model, photograph, **asked, progress=watch.products)
-        for file in files:
-            explanation.save(file)
-    notes = dict.fromkeys([*explanation.notes, *(str(warning.message) for warning in caught)])
-    figure = str(files[0]) if files else None
-    return explanation.summary() | {"notes": list(notes), "photograph": str(photograph), "figure": figure}
+def _each(
+    photographs: Sequence[Path],
+    out: Path,
+    work: Callable[[Path, Path, Watch], list[Record]],
+    columns: Sequence[str],
+    as_json: bool,
+    suffix: str = "",
+) -> None:
+    """Work on each photograph, go on where one fails, and print what came out. Warnings of any library become notes."""
+    records: list[Record] = []
+    failed = False
+    figures = _figure_names(photographs, out, suffix)
+    with Watch(len(photographs), hidden=as_json and sys.stdout.isatty()) as watch:
+        for number, (photograph, figure) in enumerate(zip(photographs, figures, strict=True)):
+            watch.photograph(number, photograph.name)
+            try:
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("ignore")
+                    warnings.simplefilter("always", UserWarning)
+                    done = work(photograph, figure, watch)
+            except ss.SecondsightError as error:
+                complain(error if str(photograph) in str(error) else f"{photograph}: {error}")
+                failed = True
+                continue
+            warned = [str(warning.message) for warning in caught]
+            for record in done:
+                notes = list(dict.fromkeys([*record["notes"], *warned]))
+                record |= {"notes": notes, "photograph": str(photograph), "figure": str(figure)}
+                if as_json:
+                    show_json(record)
+            records += done
+    if not as_json:
+        report(records, columns)
+    if failed:
+        raise typer.Exit(USAGE_ERROR)
 
 
 def _checked_model(name: str, asked: Record) -> ss.Classifier:
@@ -238,15 +359,26 @@ def _number_or_word(text: str) -> float | str:
         return text
 
 
-def _figure_names(photographs: Sequence[Path], out: Path) -> list[Path]:
+def _groups(text: str) -> str | NDArray[np.integer]:
+    """The word, or the array of a file."""
+    if not text.endswith(".npy"):
+        return text
+    try:
+        labels: NDArray[np.integer] = np.load(text, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ss.SecondsightError(f"--groups {text} cannot be read as an array: {error}") from None
+    return labels
+
+
+def _figure_names(photographs: Sequence[Path], out: Path, suffix: str) -> list[Path]:
     """DIR/STEM.png for each, numbered where that is taken by another one or is one of the photographs."""
     taken = {str(photograph.absolute()).casefold() for photograph in photographs}
     names = []
     for photograph in photographs:
-        count, name = 1, out / f"{photograph.stem}.png"
+        count, name = 1, out / f"{photograph.stem}{suffix}.png"
         while str(name.absolute()).casefold() in taken:
             count += 1
-            name = out / f"{photograph.stem}-{count}.png"
+            name = out / f"{photograph.stem}{suffix}-{count}.png"
         taken.add(str(name.absolute()).casefold())
         names.append(name)
     return names

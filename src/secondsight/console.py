@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Timer
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +19,7 @@ from rich.table import Table
 Record = dict[str, Any]
 """An explanation's summary, with its photograph and figure."""
 
-COLUMNS = (
+EXPLAIN_COLUMNS = (
     "photograph",
     "class",
     "probability",
@@ -31,10 +32,15 @@ COLUMNS = (
     "H-products",
     "seconds",
 )
-WORDS = ("photograph", "class", "method", "certified")
+COMPARE_COLUMNS = ("photograph", "model", "class", "method", "g.e.", "seconds", "sparsity", "relative gap", "certified")
+SWEEP_COLUMNS = ("photograph", "method", "values", "lambda1", "sparsity", "relative gap", "H-products", "seconds")
+WORDS = ("photograph", "model", "class", "method", "values", "certified")
 
 PATIENCE = 2.0
 """Seconds of work before the progress bar shows."""
+
+NOTHING = "-"
+"""What the table shows where a method has no such number."""
 
 UNWRAPPED = 1000
 """Width of output that goes to no terminal: nothing is broken into lines or cut."""
@@ -56,16 +62,20 @@ def output() -> Console:
     return Console(width=width, markup=False, emoji=False, highlight=False)
 
 
-def report(records: Sequence[Record]) -> None:
+def report(records: Sequence[Record], columns: Sequence[str]) -> None:
     """The table, then for each photograph what a reader should know and where its figure is."""
     console = output()
     if records:
-        console.print(table(records, console))
-    for record in records:
-        lines = [record["second_order"]] if record["second_order"] else []
-        lines += [f"note: {note}" for note in record["notes"]]
-        lines += [f"figure: {record['figure']}"] if record["figure"] else []
-        for line in [record["photograph"], *(f"  {line}" for line in lines)] if lines else []:
+        console.print(table(records, columns, console))
+    for (photograph, figure), group in itertools.groupby(
+        records, lambda record: (record["photograph"], record["figure"])
+    ):
+        some = list(group)
+        lines = [record["second_order"] for record in some if record["second_order"]]
+        for record in some:
+            whose = f"{record['method']}: " if len(some) > 1 else ""
+            lines += [f"note: {whose}{note}" for note in record["notes"]]
+        for line in [photograph, *(f"  {line}" for line in dict.fromkeys([*lines, f"figure: {figure}"]))]:
             console.print(printable(line), soft_wrap=True)
 
 
@@ -76,11 +86,11 @@ def show_json(record: Record) -> None:
     sys.stdout.flush()
 
 
-def table(records: Iterable[Record], console: Console) -> Table:
-    """One row per explanation; where that is wider than the terminal, one section per explanation."""
-    rows = [_cells(record) for record in records]
+def table(records: Iterable[Record], columns: Sequence[str], console: Console) -> Table:
+    """One row per map; where that is wider than the terminal, one section per map."""
+    rows = [[CELLS[name](record) for name in columns] for record in records]
     wide = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in COLUMNS:
+    for name in columns:
         wide.add_column(name, justify="left" if name in WORDS else "right")
     for row in rows:
         wide.add_row(*row)
@@ -88,26 +98,38 @@ def table(records: Iterable[Record], console: Console) -> Table:
         return wide
     tall = Table(box=box.SIMPLE, pad_edge=False, show_header=False)
     for row in rows:
-        for name, cell in zip(COLUMNS, row, strict=True):
-            tall.add_row(name, cell, end_section=name == COLUMNS[-1])
+        for name, cell in zip(columns, row, strict=True):
+            tall.add_row(name, cell, end_section=name == columns[-1])
     return tall
 
 
-def _cells(record: Record) -> tuple[str, ...]:
+def _number(key: str, form: str) -> Callable[[Record], str]:
+    return lambda record: NOTHING if record[key] is None else format(record[key], form)
+
+
+def _gap(record: Record) -> str:
+    if record["certified"] is None:
+        return NOTHING
     gap = record["relative_gap"]
-    return (
-        printable(record["photograph"]),
-        printable(record["label"]),
-        f"{record['probability']:.3g}",
-        record["method"],
-        f"{record['lambda1']:.3g}",
-        f"{record['lambda2']:.4g}",
-        f"{record['sparsity']:.1%}",
-        "none" if gap is None else f"{gap:.1e}" if gap else "0",
-        record["certified"] or "no",
-        f"{record['products']}",
-        f"{record['seconds']:.1f}",
-    )
+    return "none" if gap is None else f"{gap:.1e}" if gap else "0"
+
+
+CELLS: dict[str, Callable[[Record], str]] = {
+    "photograph": lambda record: printable(record["photograph"]),
+    "model": lambda record: printable(record["model"]),
+    "class": lambda record: printable(record["label"]),
+    "probability": _number("probability", ".3g"),
+    "method": lambda record: str(record["method"]),
+    "values": lambda record: str(record["values"]),
+    "lambda1": _number("lambda1", ".3g"),
+    "lambda2": _number("lambda2", ".4g"),
+    "sparsity": _number("sparsity", ".1%"),
+    "relative gap": _gap,
+    "certified": lambda record: NOTHING if record["certified"] is None else record["certified"] or "no",
+    "H-products": _number("products", "d"),
+    "g.e.": _number("gradient_equivalents", ".1f"),
+    "seconds": _number("seconds", ".1f"),
+}
 
 
 class Watch:
@@ -150,7 +172,12 @@ class Watch:
         description = (
             f"{printable(name)} ({number + 1} of {self._photographs})" if self._photographs > 1 else printable(name)
         )
+        self._name = description
         self._bar.update(self._task, description=description, completed=number, products=0)
+
+    def method(self, name: str) -> None:
+        """The next method on the same photograph begins."""
+        self._bar.update(self._task, description=f"{self._name}, {name}", products=0)
 
     def products(self, taken: float) -> None:
         """So many Hessian products were taken for this photograph."""

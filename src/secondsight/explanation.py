@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secondsight.errors import InputError, SecondsightError
-from secondsight.render.figure import Panel, bars_figure, maps_figure, overlay, picture
+from secondsight.render.figure import STRIP_COLUMNS, Panel, Row, bars_figure, maps_figure, overlay, picture
 from secondsight.render.normalise import normalise
 from secondsight.solve.certificate import Support
 from secondsight.solve.penalty import L1, GroupLasso
@@ -195,9 +195,7 @@ class Explanation:
 
     def figure(self) -> Figure:
         """The input, the map (for CASO beside CAFO at the same penalties), an overlay, and the maps along lambda1."""
-        title = f"{self.label}, p = {self.probability:.3g}"
-        name = self.settings.get("model")
-        title = f"{name}: {title}" if name else title
+        title = self._title()
         if self.delta.ndim != 3:
             against = self.path or self.settings["score"] == "loss"
             axes = (
@@ -205,14 +203,22 @@ class Explanation:
                 f"{'delta' if self.path else 'score'} (positive: {'against' if against else 'for'} the class)",
             )
             return bars_figure(f"{title}, {self.method}", self.delta.double().flatten().numpy(), axes)
+        return maps_figure(title, [Row(self._panels(), len(self._panels()), fontsize=10), *self._strip()])
+
+    def _title(self) -> str:
+        name, title = self.settings.get("model"), f"{self.label}, p = {self.probability:.3g}"
+        return f"{name}: {title}" if name else title
+
+    def _panels(self) -> list[Panel]:
         seen, shades = picture(self.input.numpy()), self.map()
         panels = [Panel(seen, "input")]
         if self.method.endswith("caso"):
             first = NAMES[self.method.replace("caso", "cafo")]
             panels.append(Panel(normalise(self.cafo().numpy()), f"{first}, same penalties"))
-        panels.append(Panel(shades, self._caption()))
-        panels.append(Panel(overlay(seen, shades), "overlay"))
-        strip = [
+        return [*panels, Panel(shades, self._caption()), Panel(overlay(seen, shades), "overlay")]
+
+    def _strip(self) -> list[Row]:
+        panels = [
             Panel(
                 normalise(point.delta.numpy()),
                 f"lambda1 = {point.lambda1:.2g}\n{point.sparsity:.2%} zero",
@@ -220,7 +226,7 @@ class Explanation:
             )
             for point in self.path
         ]
-        return maps_figure(title, panels, strip)
+        return [Row(panels[i : i + STRIP_COLUMNS], STRIP_COLUMNS) for i in range(0, len(panels), STRIP_COLUMNS)]
 
     def _caption(self) -> str:
         name = NAMES[self.method]
@@ -233,8 +239,7 @@ class Explanation:
         """Write the figure (.png) or everything (.npz). Nothing half-written is ever left under that name."""
         path = Path(path)
         if path.suffix.lower() == ".png":
-            figure = self.figure()
-            write_whole(path, lambda file: figure.savefig(file, format="png"))
+            save_figure(self.figure(), path)
         elif path.suffix.lower() == ".npz":
             arrays = self._arrays()
             write_whole(path, lambda file: np.savez_compressed(file, **arrays))
@@ -312,6 +317,20 @@ class Explanation:
             settings={name: tuple(v) if isinstance(v, list) else v for name, v in record["settings"].items()},
             notes=tuple(record["notes"]),
         )
+
+
+def demo_figure(smooth: Explanation, plain: Explanation) -> Figure:
+    """The smooth maps of a picture above the plain ones, and the smooth ones along lambda1."""
+    first, second = smooth._panels(), plain._panels()
+    rows = [Row(first, len(first), fontsize=10), Row([None, *second[1:]], len(first), fontsize=10)]
+    return maps_figure(smooth._title(), [*rows, *smooth._strip()])
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a PNG."""
+    if path.suffix.lower() != ".png":
+        raise InputError("path", "a name that ends in .png", repr(str(path)))
+    write_whole(path, lambda file: figure.savefig(file, format="png"))
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:

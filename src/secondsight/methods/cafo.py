@@ -28,8 +28,7 @@ def smooth_cafo(model: Classifier, x: Tensor, settings: Settings) -> Explanation
 def _explanation(method: str, scene: Scene) -> Explanation:
     settings = scene.settings
     lambda2 = settings.c1 if settings.lambda2 is None else settings.lambda2
-    rule = settings.rule(scene.unit)
-    choice = cafo_path(scene.unit_gradient, scene.penalty, lambda2, rule, scene.sparsity, scene.dtype)
+    choice = cafo_path(scene.unit_gradient, scene.penalty, lambda2, scene.rule(), scene.sparsity, scene.dtype)
     return scene.explanation(
         choice,
         lambda1_max=scene.penalty.lambda1_max(scene.unit_gradient),

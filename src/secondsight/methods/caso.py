@@ -45,7 +45,7 @@ def _explanation(
         curvature.semidefinite,
         scene.sparsity,
         Demands(
-            rule=settings.rule(scene.unit),
+            rule=scene.rule(),
             c1=settings.c1,
             lambda2=settings.lambda2,
             tolerance=settings.tolerance,

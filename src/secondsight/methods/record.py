@@ -21,10 +21,12 @@ from secondsight.methods.settings import Settings
 from secondsight.model import Classifier
 from secondsight.solve.certificate import Support
 from secondsight.solve.penalty import L1, GroupLasso, Penalty
-from secondsight.solve.select import Choice, Point
+from secondsight.solve.select import Choice, Point, Rule
 
 SMALLEST_FLOAT32 = 2.0**-96
 """Gradients below this leave too few digits to a float32 map: it is returned in float64."""
+
+PATH_END = 0.01
 
 TIMES_INPUT = "the map was multiplied by the input: dark pixels cannot show, whatever they do (appendix D of the paper)"
 
@@ -59,6 +61,22 @@ class Scene:
         self.penalty: Penalty = L1()
         if self.groups is not None:
             self.penalty = GroupLasso(self.groups.flatten().to(self.gradient.device))
+
+    def rule(self) -> Rule:
+        """How lambda1 is to be chosen, in the units of `unit_gradient`."""
+        settings = self.settings
+        smallest = settings.path_smallest or self._path_end()
+        return Rule(settings.lambda1, settings.sparsity_range, settings.path_points, smallest, self.unit)
+
+    def _path_end(self) -> float:
+        """The last lambda1 over lambda1_max: a hundredth; with groups, where CAFO keeps three of four.
+
+        Norms of groups are more alike than entries are: most of two decades would be full maps.
+        """
+        if not isinstance(self.penalty, GroupLasso):
+            return PATH_END
+        lengths = self.penalty.lengths(self.unit_gradient)
+        return min(0.9, max(PATH_END, float(lengths.quantile(0.25) / lengths.max().clamp(min=1e-300))))
 
     def sparsity(self, delta: Tensor) -> float:
         return zero_share(delta.cpu().reshape(self.shape), self.groups)

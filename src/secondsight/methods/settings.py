@@ -10,7 +10,6 @@ from typing import Any
 from secondsight.errors import InputError
 from secondsight.methods.groups import Groups, check_groups
 from secondsight.model import Target
-from secondsight.solve.select import Rule
 
 BOUNDS = ("estimated", "proven")
 CERTIFY = ("chosen", "path")
@@ -34,7 +33,7 @@ class Settings:
     bound: str
     sparsity_range: tuple[float, float]
     path_points: int
-    path_smallest: float
+    path_smallest: float | None
     groups: Groups
     n: int
     sigma: float
@@ -60,7 +59,7 @@ class Settings:
         _whole("max_products", self.max_products, 1)
         _whole("seed", self.seed, 0, 2**63 - 1)
         _whole("path_points", self.path_points, 12)
-        if not 0 < self.path_smallest < 1:
+        if self.path_smallest is not None and not 0 < self.path_smallest < 1:
             raise InputError("path_smallest", "between 0 and 1, a share of lambda1_max", self.path_smallest)
         low, high = self.sparsity_range
         if not 0 <= low < high <= 1:
@@ -71,10 +70,6 @@ class Settings:
         if self.batch_size is not None:
             _whole("batch_size", self.batch_size, 1)
         _one_of("score", self.score, SCORES)
-
-    def rule(self, unit: float) -> Rule:
-        """The choice of lambda1 for a solver whose unit of lambda1 is `unit`."""
-        return Rule(self.lambda1, self.sparsity_range, self.path_points, self.path_smallest, unit)
 
     def asked(self) -> dict[str, Any]:
         """The fields as they go into a result, where an array of groups has a place of its own."""

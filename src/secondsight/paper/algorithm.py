@@ -11,9 +11,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-LAMBDA1_VALUES = (0.0, 1e-5, 1e-4, 1e-3, 6.25e-3, 1.25e-2, 2.5e-2, 5e-2)
-"""The eight values of the paper's tables 2 and 3."""
-
 Product = Callable[[Tensor], Tensor]
 
 

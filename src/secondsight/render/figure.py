@@ -14,19 +14,38 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MAP_COLOURS = "inferno"
+PAPER_COLOURS = "gray"
+"""The look of the paper's figures."""
 CHOSEN = "#2ca02c"
-WIDTH, TITLE, GUTTER = 12.0, 0.45, 0.1
+WIDTH, TITLE, HEADING, GUTTER = 12.0, 0.45, 0.35, 0.1
+LINE = 1.35 / 72
+"""Height of a line of text over its font size."""
 STRIP_COLUMNS = 8
 FOR, AGAINST = "#3b6fb6", "#c8452f"
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture with its caption: a map (H, W) in [0, 1], or a picture (H, W, 3)."""
+    """One picture with its caption, and a word below it: a map (H, W) in [0, 1], or a picture (H, W, 3)."""
 
     image: Array
-    caption: str
+    caption: str = ""
     chosen: bool = False
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Panels side by side in so many columns of equal width, under a heading, with a name at their left.
+
+    None leaves a place empty.
+    """
+
+    panels: Sequence[Panel | None]
+    columns: int
+    fontsize: int = 7
+    heading: str = ""
+    name: str = ""
 
 
 def picture(pixels: NDArray[np.floating]) -> Array:
@@ -48,49 +67,59 @@ def overlay(image: Array, shades: Array) -> Array:
     return mixed
 
 
-def maps_figure(title: str, panels: Sequence[Panel], strip: Sequence[Panel]) -> Figure:
-    """Large panels in a row, and below them rows of small ones."""
-    height, width = panels[0].image.shape[:2]
-    shape = min(max(height / width, 0.4), 2.5)
-    rows = [Row(panels, len(panels), caption=0.3, fontsize=10)]
-    for i in range(0, len(strip), STRIP_COLUMNS):
-        rows.append(Row(strip[i : i + STRIP_COLUMNS], STRIP_COLUMNS, caption=0.45, fontsize=7))
-    total = TITLE + sum(row.height(shape) for row in rows)
-    figure = Figure(figsize=(WIDTH, total), dpi=120)
+def maps_figure(title: str, rows: Sequence[Row], width: float = WIDTH, colours: str = MAP_COLOURS) -> Figure:
+    """Rows of panels of one shape below each other. Lengths are inches."""
+    height, across = next(panel for panel in rows[0].panels if panel is not None).image.shape[:2]
+    shape = min(max(height / across, 0.4), 2.5)
+    margin = 0.3 if any(row.name for row in rows) else 0.0
+    places = [_Place.of(row, width - margin, shape) for row in rows]
+    total = TITLE + sum(place.height for place in places)
+    figure = Figure(figsize=(width, total), dpi=120)
     # Class names are no formulas.
     figure.text(0.5, 1 - TITLE / 2 / total, title, ha="center", va="center", fontsize=12, parse_math=False)
     top = total - TITLE
-    for row in rows:
+    for row, place in zip(rows, places, strict=True):
+        if row.heading:
+            middle = (top - HEADING / 2) / total
+            figure.text(GUTTER / 2 / width, middle, row.heading, va="center", fontsize=11, parse_math=False)
+        bottom = top - place.above - place.side * shape
+        if row.name:
+            middle = (bottom + place.side * shape / 2) / total
+            figure.text(margin / 2 / width, middle, row.name, rotation=90, ha="center", va="center", fontsize=10)
         for column, panel in enumerate(row.panels):
-            side = row.side
-            bottom = top - row.caption - side * shape
-            left = column * (side + GUTTER) + GUTTER / 2
-            axes = figure.add_axes((left / WIDTH, bottom / total, side / WIDTH, side * shape / total))
-            _draw(axes, panel, row.fontsize)
-        top -= row.height(shape)
+            if panel is None:
+                continue
+            left = margin + column * (place.side + GUTTER) + GUTTER / 2
+            axes = figure.add_axes((left / width, bottom / total, place.side / width, place.side * shape / total))
+            _draw(axes, panel, row.fontsize, colours)
+        top -= place.height
     return figure
 
 
 @dataclass(frozen=True)
-class Row:
-    """Panels side by side in so many columns of equal width; lengths are inches."""
+class _Place:
+    """What a row takes: the width of a panel, the height above the panels, and the height of all."""
 
-    panels: Sequence[Panel]
-    columns: int
-    caption: float
-    fontsize: int
+    side: float
+    above: float
+    height: float
 
-    @property
-    def side(self) -> float:
-        return WIDTH / self.columns - GUTTER
+    @classmethod
+    def of(cls, row: Row, width: float, shape: float) -> _Place:
+        line = row.fontsize * LINE
+        side = width / row.columns - GUTTER
+        panels = [panel for panel in row.panels if panel is not None]
+        lines = max(panel.caption.count("\n") + 1 if panel.caption else 0 for panel in panels)
+        above = (HEADING if row.heading else 0.0) + lines * line + GUTTER
+        below = line + GUTTER / 2 if any(panel.below for panel in panels) else 0.0
+        return cls(side, above, above + side * shape + below + GUTTER / 2)
 
-    def height(self, shape: float) -> float:
-        return self.caption + self.side * shape + GUTTER
 
-
-def _draw(ax: Axes, panel: Panel, fontsize: int) -> None:
-    ax.imshow(panel.image, cmap=MAP_COLOURS, vmin=0, vmax=1, interpolation="antialiased")
-    ax.set_title(panel.caption, fontsize=fontsize, color=CHOSEN if panel.chosen else "black")
+def _draw(ax: Axes, panel: Panel, fontsize: int, colours: str) -> None:
+    ax.imshow(panel.image, cmap=colours, vmin=0, vmax=1, interpolation="antialiased")
+    ink = CHOSEN if panel.chosen else "black"
+    ax.set_title(panel.caption, fontsize=fontsize, color=ink, pad=3, parse_math=False)
+    ax.set_xlabel(panel.below, fontsize=fontsize, color=ink, labelpad=4, parse_math=False)
     ax.set_xticks([])
     ax.set_yticks([])
     for spine in ax.spines.values():

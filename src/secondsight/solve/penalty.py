@@ -88,7 +88,11 @@ class GroupLasso(Penalty):
         return float(self._weights @ self._norms(delta))
 
     def lambda1_max(self, gradient: Tensor) -> float:
-        return float((self._norms(gradient) / self._weights).max())
+        return float(self.lengths(gradient).max())
+
+    def lengths(self, y: Tensor) -> Tensor:
+        """Of each group, its norm over its weight: what lambda1 is compared with."""
+        return self._norms(y) / self._weights
 
     def project(self, y: Tensor, lambda1: float) -> Tensor:
         return y * self._share(y, lambda1)[self.labels]
@@ -115,7 +119,7 @@ class GroupLasso(Penalty):
 
     def _share(self, y: Tensor, lambda1: float) -> Tensor:
         """Of each block, what lies in the dual ball. Compared as in lambda1_max: from there on all of it."""
-        lengths = self._norms(y) / self._weights
+        lengths = self.lengths(y)
         return torch.where(lengths > lambda1, lambda1 / lengths, 1.0)
 
     def _norms(self, y: Tensor) -> Tensor:

@@ -13,6 +13,9 @@ from torch import Tensor
 
 from secondsight.solve.certificate import Certificate, Objective
 
+LAMBDA1_VALUES = (0.0, 1e-5, 1e-4, 1e-3, 6.25e-3, 1.25e-2, 2.5e-2, 5e-2)
+"""The eight values of the paper's tables 2 and 3."""
+
 MOST_BISECTIONS = 30
 
 

@@ -1,0 +1,180 @@
+"""Methods side by side on one photograph: figure 4 of the paper, with what each map cost and proves."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from secondsight.curvature.linearisation import Linearisation
+from secondsight.errors import InputError
+from secondsight.explain import check_method, explain
+from secondsight.explanation import NAMES, Explanation, save_figure, zero_share
+from secondsight.methods import METHODS, PENALISED
+from secondsight.methods.rivals import clipped
+from secondsight.model import Classifier, Item, Target
+from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture
+from secondsight.render.normalise import normalise
+
+CLIPPED = "clipped-gradient"
+COLUMNS = ("gradient", CLIPPED, *list(METHODS)[1:])
+"""What "all" stands for."""
+
+TITLES = NAMES | {CLIPPED: "Gradient, clipped"}
+PANEL_WIDTH = 1.9
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method on one network: its map, and its time over that of one loss gradient."""
+
+    method: str
+    explanation: Explanation
+    gradient_equivalents: float
+
+    def summary(self) -> dict[str, Any]:
+        return self.explanation.summary() | {
+            "method": self.method,
+            "gradient_equivalents": self.gradient_equivalents,
+        }
+
+    def caption(self) -> str:
+        e = self.explanation
+        zero = f"{e.sparsity:.1%} zero" if e.sparsity else "dense"
+        proof = ""
+        if e.relative_gap is not None:
+            proof = ", exact" if e.gap == 0 else f", gap {e.relative_gap:.0e}" if e.certified else ", not certified"
+        return f"{TITLES[self.method]}\n{zero}{proof}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The maps of several methods, one row of entries for each network."""
+
+    name: str
+    rows: tuple[tuple[Entry, ...], ...]
+    times_input: bool = False
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """One record for each map, ready for JSON."""
+        return [entry.summary() for row in self.rows for entry in row]
+
+    def figure(self) -> Figure:
+        """For each network what it saw and the maps; with `times_input` a second row, of the maps times the input."""
+        rows = []
+        for entries in self.rows:
+            first = entries[0].explanation
+            seen = picture(first.input.numpy())
+            header = Panel(seen, f"{first.settings['model']}\n{first.label}, p = {first.probability:.3g}")
+            panels = [Panel(normalise(e.explanation.delta.numpy()), e.caption()) for e in entries]
+            columns = len(entries) + 1
+            rows.append(Row([header, *panels], columns, fontsize=8))
+            if self.times_input:
+                times = [Panel(normalise(_times_input(e.explanation).numpy()), "times input") for e in entries]
+                rows.append(Row([replace(header, caption=""), *times], columns, fontsize=8))
+        return maps_figure(self.name, rows, PANEL_WIDTH * (len(self.rows[0]) + 1), PAPER_COLOURS)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the figure, a PNG."""
+        save_figure(self.figure(), Path(path))
+
+
+def compare(
+    models: Classifier | Sequence[Classifier],
+    x: Item,
+    methods: str | Sequence[str] = "all",
+    target: Target = None,
+    *,
+    times_input: bool = False,
+    started: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Comparison:
+    """Explain one photograph by several methods, for one network or several.
+
+    Args:
+        models: a Classifier or several.
+        x: as for `explain`, one photograph.
+        methods: names of methods, "clipped-gradient" (the gradient's largest pixels, as many as CASO keeps), or "all".
+        target: the class to explain; None: what each network predicts.
+        times_input: show each map a second time, multiplied by the input (and Integrated Gradients first without).
+        started: called with the name of each method as it begins.
+        options: of `explain`. `groups` go to the methods with a penalty.
+    """
+    chosen = check_methods(methods)
+    if times_input:
+        options = options | {"times_input": False}
+    classifiers = [models] if isinstance(models, Classifier) else list(models)
+    if not classifiers:
+        raise InputError("models", "at least one", "none")
+    report = started or (lambda method: None)
+    rows = tuple(_entries(model, x, chosen, target, options, report) for model in classifiers)
+    name = Path(x).name if isinstance(x, (str, os.PathLike)) else ""
+    if rows[0][0].explanation.delta.ndim != 3:
+        raise InputError("models", "networks of pictures, for a comparison is a picture", classifiers[0].name)
+    return Comparison(name, rows, times_input)
+
+
+def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
+    """The columns that were asked for."""
+    if isinstance(methods, str):
+        methods = COLUMNS if methods == "all" else [name.strip() for name in methods.split(",")]
+    chosen = tuple(dict.fromkeys(methods))
+    for name in chosen:
+        if name != CLIPPED:
+            check_method(name)
+    if not chosen:
+        raise InputError("methods", f"all, or some of {', '.join(COLUMNS)}", "none")
+    return chosen
+
+
+def _entries(
+    model: Classifier,
+    x: Item,
+    chosen: Sequence[str],
+    target: Target,
+    options: dict[str, Any],
+    started: Callable[[str], None],
+) -> tuple[Entry, ...]:
+    tensor = model.tensor(x)
+    unit = gradient_seconds(model, tensor)
+    needed = dict.fromkeys(["gradient", "caso"] if CLIPPED in chosen else [])
+    entries: dict[str, Entry] = {}
+    for method in dict.fromkeys([*needed, *(name for name in chosen if name != CLIPPED)]):
+        started(method)
+        own = options if method in PENALISED else {k: v for k, v in options.items() if k != "groups"}
+        explanation: Explanation = explain(model, tensor, method, target, **own)
+        entries[method] = Entry(method, explanation, explanation.seconds / unit)
+    if CLIPPED in chosen:
+        entries[CLIPPED] = _clipped(entries["gradient"], entries["caso"].explanation)
+    return tuple(entries[name] for name in chosen)
+
+
+def _clipped(gradient: Entry, caso: Explanation) -> Entry:
+    # Pixels, also where CASO's own sparsity counts groups.
+    delta = clipped(gradient.explanation.delta, zero_share(caso.delta))
+    explanation = replace(gradient.explanation, delta=delta, sparsity=zero_share(delta))
+    return replace(gradient, method=CLIPPED, explanation=explanation)
+
+
+def _times_input(e: Explanation) -> Tensor:
+    return e.delta * e.input
+
+
+def gradient_seconds(model: Classifier, x: Tensor) -> float:
+    """Wall time of one loss gradient: the unit of costs."""
+    times = []
+    with model.ready():
+        for _ in range(REPEATS + 1):
+            start = time.perf_counter()
+            Linearisation(model, x[None]).gradient()
+            times.append(time.perf_counter() - start)
+    # The first pass over a new network pays for its checks.
+    return statistics.median(times[1:])

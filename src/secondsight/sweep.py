@@ -1,0 +1,103 @@
+"""Maps along lambda1: figure 3 of the paper, at its eight values and along the automatic path."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from secondsight.errors import InputError
+from secondsight.explain import explain
+from secondsight.explanation import Explanation, PathPoint, save_figure, zero_share
+from secondsight.methods.rivals import clipped
+from secondsight.model import Classifier, Item, Target
+from secondsight.render.figure import PAPER_COLOURS, STRIP_COLUMNS, Panel, Row, maps_figure, picture
+from secondsight.render.normalise import normalise
+from secondsight.solve.select import LAMBDA1_VALUES
+
+PANEL_WIDTH = 1.7
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """CAFO and CASO at equal lambda2 over the same values of lambda1, twice: the paper's and those of the path."""
+
+    name: str
+    paper: tuple[Explanation, Explanation]
+    path: tuple[Explanation, Explanation]
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """One record for each chosen map and its values of lambda1, ready for JSON."""
+        pairs = {"paper": self.paper, "path": self.path}
+        return [
+            e.summary() | {"values": values, "path": [{"lambda1": p.lambda1, "sparsity": p.sparsity} for p in e.path]}
+            for values, pair in pairs.items()
+            for e in pair
+        ]
+
+    def figure(self) -> Figure:
+        """Blocks of three rows: CAFO, CASO, and the gradient clipped to CASO's sparsity; eta below each map."""
+        caso = self.path[1]
+        blocks = [("The paper's values of lambda1", self.paper), ("The automatic path", self.path)]
+        rows = [row for heading, pair in blocks for row in _block(heading, pair)]
+        title = f"{caso.settings['model']}: {caso.label}, p = {caso.probability:.3g}"
+        title = f"{self.name}, {title}" if self.name else title
+        return maps_figure(title, rows, PANEL_WIDTH * (STRIP_COLUMNS + 1), PAPER_COLOURS)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the figure, a PNG."""
+        save_figure(self.figure(), Path(path))
+
+
+def sweep(model: Classifier, x: Item, target: Target = None, **options: Any) -> Sweep:
+    """CAFO and CASO at the eight values of lambda1 of the paper's tables, and along the automatic path.
+
+    Args:
+        model, x, target: as for `explain`, one photograph.
+        options: of `explain`, but for method and lambda1.
+    """
+    tensor = model.tensor(x)
+    if tensor.ndim != 3:
+        raise InputError("model", "a network of pictures, for a sweep is a picture", model.name)
+    name = Path(x).name if isinstance(x, (str, os.PathLike)) else ""
+    by_paper = _pair(model, tensor, target, LAMBDA1_VALUES, options)
+    return Sweep(name, by_paper, _pair(model, tensor, target, "auto", options))
+
+
+def _pair(
+    model: Classifier, x: Tensor, target: Target, lambda1: str | tuple[float, ...], options: dict[str, Any]
+) -> tuple[Explanation, Explanation]:
+    caso: Explanation = explain(model, x, "caso", target, lambda1, **options)
+    cafo: Explanation = explain(model, x, "cafo", target, lambda1, **(options | {"lambda2": caso.lambda2}))
+    return cafo, caso
+
+
+def _block(heading: str, pair: tuple[Explanation, Explanation]) -> list[Row]:
+    cafo, caso = pair
+    assert caso.gradient is not None
+    rows = []
+    for start in range(0, len(caso.path), STRIP_COLUMNS):
+        some = slice(start, start + STRIP_COLUMNS)
+        first = [_panel(p, cafo, f"lambda1 = {p.lambda1:.2g}") for p in cafo.path[some]]
+        second = [_panel(p, caso) for p in caso.path[some]]
+        shares = [zero_share(point.delta) for point in caso.path[some]]
+        third = [
+            Panel(normalise(clipped(caso.gradient, share).numpy()), below=f"eta = {share:.4f}") for share in shares
+        ]
+        seen = Panel(picture(caso.input.numpy()))
+        rows += [
+            Row([seen, *first], STRIP_COLUMNS + 1, heading=heading, name="CAFO"),
+            Row([None, *second], STRIP_COLUMNS + 1, name="CASO"),
+            Row([None, *third], STRIP_COLUMNS + 1, name="gradient, clipped"),
+        ]
+        heading = ""
+    return rows
+
+
+def _panel(point: PathPoint, e: Explanation, caption: str = "") -> Panel:
+    chosen = point.lambda1 == e.lambda1
+    return Panel(normalise(point.delta.numpy()), caption, chosen, below=f"eta = {point.sparsity:.4f}")
