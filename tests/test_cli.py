@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import skimage.data
 import torch
@@ -21,6 +22,7 @@ from rich.console import Console
 import secondsight as ss
 from secondsight import console
 from secondsight.cli import main
+from secondsight.comparison import COLUMNS
 
 COMMAND = Path(sys.executable).with_name("secondsight")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -105,7 +107,7 @@ def test_explain_does_the_good_photographs_and_names_the_bad_one(tmp_path: Path)
     lines = done.stdout.splitlines()
     header = next(line for line in lines if "photograph" in line)
     assert header.split("  ")[0].strip() == "photograph"
-    assert [name for name in console.COLUMNS if name not in header] == []
+    assert [name for name in console.EXPLAIN_COLUMNS if name not in header] == []
     row = next(line for line in lines if str(first) in line)
     for cell in (cat.label, "caso", f"{cat.sparsity:.1%}", f"{cat.relative_gap:.1e}", "estimated", str(cat.products)):
         assert cell in row
@@ -127,14 +129,16 @@ def test_json_is_one_strict_object_per_line(tmp_path: Path) -> None:
     assert files(tmp_path / "maps") == {"today", "today/astronaut.png", "today/rocket.png"}
 
 
-def test_demo_compares_both_methods(tmp_path: Path) -> None:
+def test_demo_explains_by_four_methods(tmp_path: Path) -> None:
     done = run(tmp_path, "demo", "--out", "new/cat.png")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "new/cat.png").read_bytes().startswith(PNG)
     assert files(tmp_path) == {"new", "new/cat.png"}
     rows = [line for line in done.stdout.splitlines() if line.strip().startswith("chelsea.jpg  ")]
-    assert [row.split().count(method) for row, method in zip(rows, ("cafo", "caso"), strict=True)] == [1, 1]
+    methods = ("cafo", "caso", "smooth-cafo", "smooth-caso")
+    assert all(row.split().count(method) == 1 for row, method in zip(rows, methods, strict=True))
     assert "without sparsity, CASO and CAFO point" in done.stdout
+    assert "without sparsity, SmoothCASO and SmoothCAFO point" in done.stdout
     assert done.stdout.splitlines()[-1] == "  figure: new/cat.png"
 
 
@@ -165,6 +169,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     photograph(tmp_path, "coffee", "good.png")
     (tmp_path / "bad.png").write_text("no picture")
+    np.save(tmp_path / "float.npy", np.zeros(4))
+    np.save(tmp_path / "small.npy", np.arange(4).reshape(2, 2))
     Path("taken").write_text("a file")
     return tmp_path
 
@@ -190,7 +196,21 @@ def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> str:
         ("bad.png", "bad.png is not an image"),
         ("good.png --colour red", "--colour"),
         ("good.png --method", "--method"),
-        ("good.png --method ig", "'ig' is not one of 'caso', 'cafo'"),
+        ("good.png --method casso", "did you mean caso?"),
+        ("good.png --method nothing-like-it", "method must be one of gradient, smoothgrad"),
+        ("good.png --groups pixels", "groups must be none, pixel, patch:SIDE"),
+        ("good.png --groups patch:0", "groups must be"),
+        ("good.png --groups nowhere.npy", "nowhere.npy cannot be read"),
+        ("good.png --groups float.npy", "an array of torch.float"),
+        (
+            "good.png --groups small.npy",
+            "good.png: groups must be of the input's shape (3, 224, 224), not of shape (2, 2)",
+        ),
+        ("good.png --groups pixel --method smoothgrad", "groups must be none for smoothgrad"),
+        ("good.png --sigma -1", "sigma must be a finite number of at least 0"),
+        ("good.png --n 0", "n must be a whole number of at least 1"),
+        ("good.png --batch-size 0", "batch_size must be"),
+        ("good.png --score certainty", "--score"),
         ("good.png --model vgg", "model must be one of efficientnet-lite0"),
         ("good.png --model resnet50-v1", "resnet50-v1@FILE.safetensors"),
         ("good.png --model resnet50-v1@bad.png", "bad.png is not a safetensors file"),
@@ -226,6 +246,14 @@ def test_explain_refuses(here: Path, capsys: pytest.CaptureFixture[str], args: s
         ("demo --out taken/demo.png", "--out must be"),
         ("demo good.png", "good.png"),
         ("explian good.png", "explain"),
+        ("compare", "PHOTO"),
+        ("compare good.png --methods gradient,cafi", "did you mean cafo?"),
+        ("compare good.png --models efficientnet-lite0,vgg", "model must be"),
+        ("compare good.png --sigma -1", "sigma must be"),
+        ("compare bad.png", "bad.png is not an image"),
+        ("sweep good.png --groups none:2", "groups must be"),
+        ("sweep bad.png", "bad.png is not an image"),
+        ("sweep good.png --out taken", "--out must be a folder"),
         ("models --json", "--json"),
         ("--colour", "--colour"),
     ],
@@ -321,6 +349,60 @@ def test_options_reach_the_map(here: Path, capsys: pytest.CaptureFixture[str], m
     assert (e.method, e.label, e.lambda2, e.curvature) == ("caso", "grey", 7.0, "exact")
 
 
+def test_options_reach_smooth_maps_and_rivals(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, torch.nn.Tanh())
+    np.save("halves.npy", np.repeat([0, 1], 32).reshape(8, 8))
+    smooth = "--method smooth-caso --n 3 --sigma 0.3 --batch-size 2 --groups halves.npy --save-npz"
+    assert main(["explain", "good.png", *smooth.split()]) == 0
+    e = ss.Explanation.load("out/good.npz")
+    assert (e.method, e.settings["n"], e.settings["sigma"], e.settings["batch_size"]) == ("smooth-caso", 3, 0.3, 2)
+    assert e.groups is not None
+    assert int(e.groups.max()) == 1
+    for words, times_input in (("--times-input", True), ("--no-times-input", False), ("", True)):
+        rival = f"--method integrated-gradients --score loss {words} --save-npz"
+        assert main(["explain", "good.png", *rival.split()]) == 0
+        e = ss.Explanation.load("out/good.npz")
+        assert (e.settings["score"], e.settings["times_input"], e.certified) == ("loss", times_input, None)
+    assert " - " in capsys.readouterr().out
+
+
+def test_compare_writes_a_grid_and_a_table(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, torch.nn.Tanh())
+    assert main(["compare", "good.png", "bad.png", "good.png", "--n", "3", "--models", "a,b", "--times-input"]) == 2
+    done = capsys.readouterr()
+    assert done.err == "secondsight: error: bad.png is not an image that Pillow can read\n"
+    assert files(Path("out")) == {"good-compared.png", "good-compared-2.png"}
+    rows = [line for line in done.out.splitlines() if "small" in line]
+    assert [row.split()[3] for row in rows] == list(COLUMNS) * 4
+    assert done.out.splitlines()[-1] == "  figure: out/good-compared-2.png"
+    assert main(["compare", "good.png", "--methods", "caso,clipped-gradient", "--json", "--out", "json"]) == 0
+    records = [strict(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["method"] for record in records] == ["caso", "clipped-gradient"]
+    assert records[0]["sparsity"] == pytest.approx(records[1]["sparsity"])
+    assert all(record["gradient_equivalents"] > 0 for record in records)
+
+
+def test_sweep_writes_a_figure(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, torch.nn.Tanh())
+    assert main(["sweep", "good.png", "--json"]) == 0
+    records = [strict(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(record["method"], record["values"]) for record in records] == [
+        ("cafo", "paper"),
+        ("caso", "paper"),
+        ("cafo", "path"),
+        ("caso", "path"),
+    ]
+    assert [len(record["path"]) for record in records] == [8, 8, 16, 16]
+    assert records[0]["lambda2"] == records[1]["lambda2"]
+    assert files(Path("out")) == {"good-sweep.png"}
+    assert main(["sweep", "good.png"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "  figure: out/good-sweep.png"
+
+
 def test_json_has_no_infinities(capsys: pytest.CaptureFixture[str]) -> None:
     console.show_json({"a": float("inf"), "b": float("nan"), "c": 1.5, "d": "x\udcff", "e": False})
     assert strict(capsys.readouterr().out) == {"a": None, "b": None, "c": 1.5, "d": "x\udcff", "e": False}
@@ -331,7 +413,9 @@ def test_help_and_models(capsys: pytest.CaptureFixture[str]) -> None:
     alone = capsys.readouterr().out
     assert main(["--help"]) == 0
     assert capsys.readouterr().out.split() == alone.split()
-    assert all(command in alone for command in ("explain", "demo", "models", "Example: secondsight"))
+    assert all(
+        command in alone for command in ("explain", "compare", "sweep", "demo", "models", "Example: secondsight")
+    )
     assert main(["models"]) == 0
     listed = capsys.readouterr().out
     assert "efficientnet-lite0 (default)" in listed
@@ -355,9 +439,9 @@ def test_a_narrow_terminal_gets_every_cell_whole() -> None:
     for width in (60, 200):
         shown = io.StringIO()
         narrow = Console(file=shown, width=width)
-        narrow.print(console.table([record, record], narrow))
+        narrow.print(console.table([record, record], console.EXPLAIN_COLUMNS, narrow))
         for cell in (
-            *console.COLUMNS,
+            *console.EXPLAIN_COLUMNS,
             "a photograph with a long name.png",
             "Egyptian cat",
             "0.123",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -283,7 +284,7 @@ def demo(
         raise ss.InputError("--out", "the name of a .png file", repr(str(out)))
     _require_folder(out.parent)
     photograph = ss.example_photograph()
-    with Watch(4) as watch:
+    with Watch(4) as watch, _warnings_caught():
         classifier = ss.load_model()
         explanations: dict[str, ss.Explanation] = {}
         for number, method in enumerate(("cafo", "caso", "smooth-cafo", "smooth-caso")):
@@ -306,6 +307,15 @@ def models() -> None:
     output().print(table)
 
 
+@contextmanager
+def _warnings_caught() -> Iterator[list[warnings.WarningMessage]]:
+    """What any library warns users of, to become notes; what it warns developers of is dropped."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        yield caught
+
+
 def _each(
     photographs: Sequence[Path],
     out: Path,
@@ -314,7 +324,7 @@ def _each(
     as_json: bool,
     suffix: str = "",
 ) -> None:
-    """Work on each photograph, go on where one fails, and print what came out. Warnings of any library become notes."""
+    """Work on each photograph, go on where one fails, and print what came out."""
     records: list[Record] = []
     failed = False
     figures = _figure_names(photographs, out, suffix)
@@ -322,17 +332,14 @@ def _each(
         for number, (photograph, figure) in enumerate(zip(photographs, figures, strict=True)):
             watch.photograph(number, photograph.name)
             try:
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("ignore")
-                    warnings.simplefilter("always", UserWarning)
+                with _warnings_caught() as warned:
                     done = work(photograph, figure, watch)
             except ss.SecondsightError as error:
                 complain(error if str(photograph) in str(error) else f"{photograph}: {error}")
                 failed = True
                 continue
-            warned = [str(warning.message) for warning in caught]
             for record in done:
-                notes = list(dict.fromkeys([*record["notes"], *warned]))
+                notes = list(dict.fromkeys([*record["notes"], *(str(warning.message) for warning in warned)]))
                 record |= {"notes": notes, "photograph": str(photograph), "figure": str(figure)}
                 if as_json:
                     show_json(record)

@@ -103,8 +103,9 @@ def explain(
         (True, True)
     """
     check_method(method)
-    if method not in PENALISED and not (groups is None or (isinstance(groups, str) and groups == "none")):
-        raise InputError("groups", f"none for {method}: they belong to {', '.join(PENALISED)}", repr(groups))
+    grouped = repr(groups) if groups is None or isinstance(groups, str) else "an array"
+    if method not in PENALISED and grouped not in ("None", "'none'"):
+        raise InputError("groups", f"none for {method}: they belong to {', '.join(PENALISED)}", grouped)
     items, is_batch = _items(model, x)
     targets = _targets(target, len(items), is_batch)
     settings = Settings(

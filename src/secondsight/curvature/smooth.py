@@ -14,6 +14,8 @@ from secondsight.curvature.linearisation import Linearisation
 from secondsight.errors import ModelError
 from secondsight.model import Classifier
 
+Part = Callable[[LossHessian], Tensor]
+
 MEMORY = 2**29
 """Bytes that the graph of one batch of samples may take."""
 
@@ -41,7 +43,7 @@ class SmoothHessian(LossHessian):
     """The average of g and H over noisy copies, for one fixed class. Each pass builds the graphs of a batch anew.
 
     linear: the network at the clean input.
-    progress: called with the share of the present pass that is done.
+    progress: called with the share of the present product that is done.
     """
 
     def __init__(self, linear: Linearisation, kind: type[LossHessian], noise: Noise) -> None:
@@ -50,25 +52,26 @@ class SmoothHessian(LossHessian):
         self._kind, self._way = kind, linear.way
         # Without noise, all copies are one.
         self.noise = noise if noise.deviation > 0 else replace(noise, n=1)
-        self.progress: Callable[[float], None] = lambda share: None
+        self.progress: Callable[[float], None] | None = None
 
     @cached_property
     def gradient(self) -> Tensor:
         return self._average(lambda hessian: hessian.gradient)
 
     def product(self, rows: Tensor) -> Tensor:
-        return self._average(lambda hessian: hessian.product(rows))
+        return self._average(lambda hessian: hessian.product(rows), self.progress)
 
-    def _average(self, part: Callable[[LossHessian], Tensor]) -> Tensor:
+    def _average(self, part: Part, progress: Callable[[float], None] | None = None) -> Tensor:
         while True:
             try:
-                return self._one_pass(part)
+                return self._one_pass(part, progress)
             except torch.OutOfMemoryError:
                 if self.noise.batch_size == 1:
                     raise ModelError("out of memory with a single noisy copy of the input at a time") from None
             self.noise = replace(self.noise, batch_size=self.noise.batch_size // 2)
+            self.linear.notes.append(f"memory was short: the noisy copies went {self.noise.batch_size} at a time")
 
-    def _one_pass(self, part: Callable[[LossHessian], Tensor]) -> Tensor:
+    def _one_pass(self, part: Part, progress: Callable[[float], None] | None) -> Tensor:
         total, done = torch.zeros((), dtype=torch.float64, device=self.linear.device), 0
         for copies in self.noise.copies(self.linear.x.detach()[0]):
             linear = Linearisation(self.linear.model, copies, self.linear.target, self._way)
@@ -76,7 +79,8 @@ class SmoothHessian(LossHessian):
             self._way = linear.way
             self.linear.notes += [note for note in linear.notes if note not in self.linear.notes]
             done += len(copies)
-            self.progress(done / self.noise.n)
+            if progress is not None:
+                progress(done / self.noise.n)
         return total / self.noise.n
 
 

@@ -57,9 +57,7 @@ def proven_top_eigenvalue(curvature: LossHessian) -> float:
     else:
         size = curvature.linear.size
         if size > LARGEST_DENSE:
-            may_be = (
-                f"'estimated' for an exact Hessian of more than {LARGEST_DENSE} inputs (or curvature='gauss-newton')"
-            )
+            may_be = f"'estimated' for an exact or averaged Hessian of more than {LARGEST_DENSE} inputs"
             raise InputError("bound", may_be, f"'proven' with {size} inputs")
         small = curvature.product(torch.eye(size, dtype=torch.float64, device=curvature.gradient.device))
         small = (small + small.T) / 2

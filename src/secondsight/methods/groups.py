@@ -63,7 +63,7 @@ def _parse(groups: str) -> tuple[str, int]:
 
 def _as_tensor(groups: Tensor | NDArray[np.integer]) -> Tensor:
     try:
-        labels = torch.as_tensor(groups)
+        labels = groups if isinstance(groups, Tensor) else torch.from_numpy(np.array(groups))
     except (TypeError, ValueError, RuntimeError):
         raise InputError("groups", MAY_BE, f"a {type(groups).__name__}") from None
     if labels.is_floating_point() or labels.is_complex():

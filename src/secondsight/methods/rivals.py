@@ -81,11 +81,12 @@ def _explanation(
     del linear
     if constant:
         delta = torch.zeros_like(x)
-        notes.append("the score does not depend on the input: the map is all zero")
     elif settings.score == "logit":
         delta = attribute(model.logits, x[None].clone(), target, settings)[0].detach()
     else:
         delta = attribute(_Loss(model, target), x[None].clone(), None, settings)[0].detach()
+    if not bool(delta.any()):
+        notes.append("the score does not change with the input here: the map is all zero")
     if settings.times_input and method != "integrated-gradients":
         notes.append(TIMES_INPUT)
     return Explanation(

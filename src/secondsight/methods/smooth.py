@@ -24,7 +24,7 @@ def smoothed(linear: Linearisation, kind: type[LossHessian], settings: Settings)
 
 def deviation(x: Tensor, sigma: float) -> float:
     """sigma times the range of this very input."""
-    return sigma * float(x.max() - x.min())
+    return sigma * float((x.max() - x.min()).detach())
 
 
 def with_batch_size(model: Classifier, x: Tensor, settings: Settings) -> Settings:

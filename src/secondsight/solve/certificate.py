@@ -19,6 +19,9 @@ from torch import Tensor
 
 from secondsight.solve.penalty import Penalty
 
+ROUNDING = 1e-12
+"""A block of v on the edge of the dual ball may come out this much inside it."""
+
 
 @dataclass(frozen=True)
 class Support:
@@ -114,7 +117,7 @@ class Problem:
         dual_radius = math.sqrt(2 * (2 * self.lambda2 + self.negative) * gap)
         return Support(
             nonzero=self.penalty.norms(delta) > primal_radius,
-            zero=self.penalty.norms(v) + dual_radius < lambda1 * self.penalty.weights,
+            zero=self.penalty.norms(v) + dual_radius < lambda1 * self.penalty.weights * (1 - ROUNDING),
         )
 
 

@@ -98,7 +98,8 @@ class GroupLasso(Penalty):
         return y * self._share(y, lambda1)[self.labels]
 
     def threshold(self, y: Tensor, lambda1: float) -> Tensor:
-        return y * (1 - self._share(y, lambda1))[self.labels]
+        # Without -0.
+        return y * (1 - self._share(y, lambda1))[self.labels] + 0.0
 
     def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:
         terms = lambda1 * self._weights * self._norms(delta) - self._sums(dual * delta)

@@ -1,0 +1,390 @@
+"""SmoothCASO and SmoothCAFO: the average over noisy copies against dense averages, and how the copies are batched."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import skimage.data
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+import secondsight as ss
+from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
+from reference import Quadratic, gauss_newton, gradient, hessian, probabilities
+from secondsight.curvature.hessian import ExactHessian, GaussNewton, LossHessian
+from secondsight.curvature.linearisation import Linearisation
+from secondsight.curvature.smooth import Noise, SmoothHessian, fitting_batch_size, graph_bytes
+from secondsight.methods import METHODS
+from test_curvature import Once
+
+SMOOTH = ("smooth-cafo", "smooth-caso")
+
+
+def copies(x: Tensor, n: int, sigma: float, seed: int = 0) -> list[Tensor]:
+    """The noisy copies, drawn anew."""
+    generator = torch.Generator().manual_seed(seed)
+    size = sigma * float(x.max() - x.min())
+    return [x + size * torch.randn(x.shape, generator=generator).double() for _ in range(n)]
+
+
+def dense(case: Case, target: int, n: int, sigma: float, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """g and H averaged over the copies."""
+    points = copies(case.x, n, sigma, seed)
+    g = torch.stack([gradient(case.net, z, target) for z in points]).mean(0)
+    return g, torch.stack([hessian(case.net, z, target) for z in points]).mean(0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_smooth_caso_is_the_optimum_of_the_averaged_objective(case: Case) -> None:
+    options: dict[str, Any] = {"n": 5, "sigma": 0.15, "batch_size": 2, "tolerance": 1e-7, "sparsity_range": (0.3, 1.0)}
+    e = ss.explain(case.classifier(), case.x, "smooth-caso", **options)
+    clean = int(probabilities(case.net, case.x).argmax())
+    g, h = dense(case, clean, 5, 0.15)
+    exact = Quadratic(g, h, e.lambda1, e.lambda2)
+    best = exact.optimum()
+    assert e.target == clean
+    assert e.certified == "estimated"
+    assert exact.objective(best) - exact.objective(e.delta.flatten()) <= e.gap + 1e-12
+    torch.testing.assert_close(e.delta.flatten(), best, rtol=1e-2, atol=1e-3 * float(best.abs().max()))
+    torch.testing.assert_close(e.gradient.flatten(), g, rtol=1e-9, atol=1e-12)
+    top = float(torch.linalg.eigvalsh(h)[-1])
+    assert e.lambda2 == pytest.approx(max(top, 0) / 2 + 10, rel=0.05)
+    assert float(e.top_eigenvalue_bound) >= top * (1 - 1e-6) - 1e-9
+    assert e.lambda1_max == pytest.approx(float(g.abs().max()), rel=1e-9)
+    assert e.curvature == ("gauss-newton" if case.piecewise_linear else "exact")
+    assert e.probability == pytest.approx(float(probabilities(case.net, case.x)[clean]))
+    assert torch.equal(e.input, case.x)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_smooth_cafo_is_exact(case: Case) -> None:
+    e = ss.explain(case.classifier(), case.x, "smooth-cafo", target=1, n=5, sigma=0.3, seed=7)
+    g, h = dense(case, 1, 5, 0.3, seed=7)
+    best = Quadratic(g, torch.zeros_like(h), e.lambda1, e.lambda2).optimum()
+    torch.testing.assert_close(e.delta.flatten(), best, rtol=1e-9, atol=1e-12)
+    assert (e.gap, e.relative_gap, e.certified, e.products, e.lambda2) == (0, 0, "proven", 0, 10)
+    assert e.second_order is None
+
+
+@pytest.mark.parametrize("case", CURVED, ids=str)
+def test_gauss_newton_on_request(case: Case) -> None:
+    e = ss.explain(
+        case.classifier(), case.x, "smooth-caso", curvature="gauss-newton", n=4, sigma=0.3, lambda1=0.0, tolerance=1e-10
+    )
+    g, _ = dense(case, e.target, 4, 0.3)
+    h = torch.stack([gauss_newton(case.net, z) for z in copies(case.x, 4, 0.3)]).mean(0)
+    expected = torch.linalg.solve(2 * e.lambda2 * torch.eye(len(h)) - h, g)
+    torch.testing.assert_close(e.delta.flatten(), expected, rtol=1e-4, atol=1e-9)
+    assert e.curvature == "gauss-newton"
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("method", SMOOTH)
+def test_without_noise_nothing_is_smoothed(case: Case, method: str) -> None:
+    smooth = ss.explain(case.classifier(), case.x, method, sigma=0.0)
+    plain = ss.explain(case.classifier(), case.x, method.removeprefix("smooth-"))
+    torch.testing.assert_close(smooth.delta, plain.delta, rtol=1e-12, atol=1e-15)
+    for name in ("lambda1", "lambda1_max", "lambda2", "products", "certified", "curvature"):
+        assert getattr(smooth, name) == getattr(plain, name)
+    assert smooth.gap == pytest.approx(plain.gap, rel=1e-6, abs=1e-20)
+
+
+@pytest.mark.parametrize("method", SMOOTH)
+def test_an_input_without_range(method: str) -> None:
+    """All pixels alike: the noise, a share of the range, is none."""
+    case = PIECEWISE_LINEAR[3]
+    grey = torch.full_like(case.x, 0.5)
+    smooth = ss.explain(case.classifier(), grey, method, n=5)
+    plain = ss.explain(case.classifier(), grey, method.removeprefix("smooth-"))
+    assert torch.equal(smooth.delta, plain.delta)
+    assert smooth.certified
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("method", SMOOTH)
+def test_batches_of_copies_change_nothing(case: Case, method: str) -> None:
+    found = [
+        ss.explain(case.classifier(), case.x, method, n=5, lambda1=1e-3, batch_size=size) for size in (1, 2, 5, 9, None)
+    ]
+    scale = float(found[0].delta.abs().max())
+    assert scale > 0
+    for e in found[1:]:
+        torch.testing.assert_close(e.delta, found[0].delta, rtol=1e-9, atol=1e-9 * scale)
+        assert e.lambda2 == pytest.approx(found[0].lambda2, rel=1e-9)
+    assert [e.settings["batch_size"] for e in found] == [1, 2, 5, 9, 5]
+
+
+def test_the_class_is_that_of_the_clean_input() -> None:
+    """Noise so strong that most copies are taken for something else."""
+    case = PIECEWISE_LINEAR[0]
+    clean = int(probabilities(case.net, case.x).argmax())
+    seen = [int(probabilities(case.net, z).argmax()) for z in copies(case.x, 8, 3.0)]
+    assert seen[0] != clean
+    assert len(set(seen)) > 1
+    for method in SMOOTH:
+        e = ss.explain(case.classifier(), case.x, method, n=8, sigma=3.0, lambda1=0.0, tolerance=1e-10)
+        g, h = dense(case, clean, 8, 3.0)
+        h = h if method == "smooth-caso" else torch.zeros_like(h)
+        assert e.target == clean
+        expected = torch.linalg.solve(2 * e.lambda2 * torch.eye(len(g)) - h, g)
+        torch.testing.assert_close(e.delta, expected, rtol=1e-4, atol=1e-6 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("method", ["smoothgrad", *SMOOTH])
+def test_the_seed_decides(method: str) -> None:
+    case = PIECEWISE_LINEAR[3]
+    first, again, other = (
+        ss.explain(case.classifier(), case.x, method, seed=seed, n=4, sigma=0.3) for seed in (1, 1, 2)
+    )
+    assert torch.equal(first.delta, again.delta)
+    assert not torch.allclose(first.delta, other.delta, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("method", ["smoothgrad", *SMOOTH])
+@pytest.mark.parametrize("case", [PIECEWISE_LINEAR[0], PIECEWISE_LINEAR[3], CURVED[2]], ids=str)
+def test_each_item_of_a_batch_starts_from_the_seed_anew(case: Case, method: str) -> None:
+    batch = torch.stack([case.x, case.x, 1 - case.x * 0.5])
+    together = ss.explain(case.classifier(), batch, method, n=4, seed=3, target=[None, 0, 1])
+    for x, target, e in zip(batch, (None, 0, 1), together, strict=True):
+        alone = ss.explain(case.classifier(), x, method, n=4, seed=3, target=target)
+        torch.testing.assert_close(e.delta, alone.delta, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_global_random_state_is_left_alone(method: str) -> None:
+    case = PIECEWISE_LINEAR[0]
+    torch.manual_seed(11)
+    before = torch.get_rng_state()
+    first = ss.explain(case.classifier(), case.x, method, n=3)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(12)
+    assert torch.equal(ss.explain(case.classifier(), case.x, method, n=3).delta, first.delta)
+
+
+def averaged(case: Case, kind: type[LossHessian], batch_size: int = 2) -> tuple[Tensor, Tensor]:
+    """g and all of H as the package averages them."""
+    model = case.classifier()
+    with model.ready():
+        linear = Linearisation(model, case.x[None], 0)
+        average = SmoothHessian(linear, kind, Noise(5, 0.2 * float(case.x.max() - case.x.min()), 4, batch_size))
+        return average.gradient, average.product(torch.eye(case.x.numel(), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("case", PIECEWISE_LINEAR, ids=str)
+def test_the_averaged_matrix_is_symmetric_and_semidefinite(case: Case) -> None:
+    g, h = averaged(case, GaussNewton)
+    torch.testing.assert_close(h, h.T, rtol=1e-9, atol=1e-11)
+    values = torch.linalg.eigvalsh((h + h.T) / 2)
+    assert float(values[0]) >= -1e-10 * float(values[-1])
+    expected = dense(case, 0, 5, 0.2, seed=4)
+    torch.testing.assert_close(g, expected[0], rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(h, expected[1], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("case", CURVED, ids=str)
+def test_the_averaged_matrix_of_curved_networks(case: Case) -> None:
+    g, h = averaged(case, ExactHessian)
+    expected = dense(case, 0, 5, 0.2, seed=4)
+    torch.testing.assert_close(g, expected[0], rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(h, expected[1], rtol=1e-9, atol=1e-11)
+
+
+def test_batches_fit_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = PIECEWISE_LINEAR[3]
+    model = case.classifier()
+    with model.ready():
+        one = graph_bytes(model, case.x)
+        for memory, size in ((1, 1), (one, 1), (3 * one, 3), (10**12, 20)):
+            monkeypatch.setattr("secondsight.curvature.smooth.MEMORY", memory)
+            assert fitting_batch_size(model, case.x, 20) == size
+    monkeypatch.setattr("secondsight.curvature.smooth.MEMORY", 1)
+    for method in (*SMOOTH, "smoothgrad", "integrated-gradients"):
+        assert ss.explain(case.classifier(), case.x, method, n=4).settings["batch_size"] == 1
+
+
+def test_weights_are_no_part_of_a_copys_memory() -> None:
+    wide = ss.Classifier(nn.Sequential(nn.Linear(1000, 3000), nn.ReLU(), nn.Linear(3000, 4)), input_shape=(1000,))
+    x = torch.rand(1000)
+    with wide.ready():
+        taken = graph_bytes(wide, x)
+    weights = sum(tensor.nbytes for tensor in wide.weights())
+    # What ReLU keeps of its output is the least that any graph of this network holds.
+    assert 3000 * 4 <= taken <= weights / 100
+
+
+def test_memory_grows_with_the_graph() -> None:
+    def taken(depth: int) -> int:
+        net = nn.Sequential(*[nn.Sequential(nn.Linear(50, 50), nn.Tanh()) for _ in range(depth)], nn.Linear(50, 3))
+        model = ss.Classifier(net, input_shape=(50,))
+        with model.ready():
+            return graph_bytes(model, torch.rand(50))
+
+    assert taken(20) - taken(10) >= 10 * 50 * 4
+
+
+class Cramped(nn.Module):
+    """Runs out of memory with more than `most` inputs at a time, or with any but the one it knows."""
+
+    def __init__(self, net: nn.Module, most: int, known: Tensor | None = None) -> None:
+        super().__init__()
+        self.net, self.most, self.known = net, most, known
+        self.largest = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) > self.most or (self.known is not None and not torch.equal(x.detach()[0], self.known)):
+            raise torch.OutOfMemoryError("out of memory")
+        self.largest = max(self.largest, len(x))
+        return self.net(x)
+
+
+@pytest.mark.parametrize("method", SMOOTH)
+@pytest.mark.parametrize("case", [PIECEWISE_LINEAR[3], CURVED[0]], ids=str)
+def test_out_of_memory_takes_smaller_batches(case: Case, method: str) -> None:
+    def explained(batch_size: int, most: int) -> tuple[ss.Explanation, int]:
+        net = Cramped(case.net, most)
+        model = ss.Classifier(net, input_shape=case.x.shape, piecewise_linear=case.piecewise_linear)
+        return ss.explain(model, case.x, method, n=8, batch_size=batch_size), net.largest
+
+    (cramped, largest), (roomy, _) = explained(8, 2), explained(2, 100)
+    assert largest == 2
+    torch.testing.assert_close(cramped.delta, roomy.delta, rtol=1e-12, atol=1e-15)
+    assert cramped.lambda1 == pytest.approx(roomy.lambda1, rel=1e-12)
+
+
+@pytest.mark.parametrize("method", SMOOTH)
+def test_out_of_memory_with_a_single_copy(method: str) -> None:
+    case = PIECEWISE_LINEAR[3]
+    net = Cramped(case.net, 100, known=case.x)
+    model = ss.Classifier(net, input_shape=case.x.shape, piecewise_linear=True)
+    with pytest.raises(ss.ModelError, match="out of memory") as refusal:
+        ss.explain(model, case.x, method, n=8, batch_size=8)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_where_torch_differentiates_only_once(batch_size: int) -> None:
+    """Neither forward mode nor double backward, so the Jacobian of each copy, row by row; said once."""
+    torch.manual_seed(0)
+    net, x = Once().double(), torch.rand(6, dtype=torch.float64)
+    twin = nn.Sequential(net.first, nn.Tanh(), net.last)
+    model = ss.Classifier(net, input_shape=(6,))
+    e = ss.explain(model, x, "smooth-caso", n=5, batch_size=batch_size, lambda1=0.0, tolerance=1e-10)
+    points = copies(x, 5, 0.15)
+    g = torch.stack([gradient(twin, z, e.target) for z in points]).mean(0)
+    h = torch.stack([gauss_newton(twin, z) for z in points]).mean(0)
+    torch.testing.assert_close(e.delta, torch.linalg.solve(2 * e.lambda2 * torch.eye(6) - h, g), rtol=1e-4, atol=1e-9)
+    assert e.certified
+    assert e.curvature == "gauss-newton"
+    assert sum("Jacobian" in note for note in e.notes) == 1
+    assert sum("twice" in note for note in e.notes) == 1
+
+
+def test_what_torch_lacks_is_found_out_once() -> None:
+    """Not anew for every copy: then each would go through the network twice."""
+    torch.manual_seed(0)
+    net, calls = Once().double(), []
+    net.register_forward_pre_hook(lambda *_: calls.append(1))
+    model = ss.Classifier(net, input_shape=(6,))
+    e = ss.explain(model, torch.rand(6, dtype=torch.float64), "smooth-caso", n=20, batch_size=1)
+    assert len(calls) <= 20 * (e.products + 1) + 10
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_proven_bound_is_the_top_eigenvalue(case: Case) -> None:
+    e = ss.explain(case.classifier(), case.x, "smooth-caso", bound="proven", n=4)
+    top = float(torch.linalg.eigvalsh(dense(case, e.target, 4, 0.15)[1])[-1])
+    assert e.certified == "proven"
+    assert e.top_eigenvalue == pytest.approx(max(top, 0), rel=1e-5, abs=1e-12)
+    assert float(e.top_eigenvalue_bound) == pytest.approx(max(top, 0), rel=1e-5, abs=1e-12)
+
+
+class TestProvenBoundOfManyInputs:
+    """All of an averaged H is one pass over the copies for each input: refused beyond a size."""
+
+    def refusal(self, **options: Any) -> str:
+        model = ss.Classifier(nn.Sequential(nn.Linear(3000, 4), nn.Tanh(), nn.Linear(4, 3)), input_shape=(3000,))
+        with pytest.raises(ss.InputError) as refusal:
+            ss.explain(model, torch.rand(3000), "smooth-caso", bound="proven", n=2, **options)
+        assert refusal.value.argument == "bound"
+        return str(refusal.value)
+
+    def test_in_one_line(self) -> None:
+        message = self.refusal()
+        assert message.startswith("bound must be 'estimated'")
+        assert "\n" not in message
+
+    @pytest.mark.parametrize("curvature", ["auto", "gauss-newton"])
+    def test_nothing_is_advised_that_is_refused_as_well(self, curvature: str) -> None:
+        assert "gauss-newton" not in self.refusal(curvature=curvature)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_progress_rises_to_the_number_of_products(batch_size: int) -> None:
+    case = PIECEWISE_LINEAR[3]
+    seen: list[float] = []
+    e = ss.explain(case.classifier(), case.x, "smooth-caso", n=5, batch_size=batch_size, progress=seen.append)
+    assert seen
+    assert seen == sorted(seen)
+    assert seen[-1] == e.products
+    assert min(seen) > 0
+    assert set(range(1, e.products + 1)) <= set(seen)
+
+
+def test_progress_without_copies() -> None:
+    case = PIECEWISE_LINEAR[3]
+    seen: list[float] = []
+    e = ss.explain(case.classifier(), case.x, progress=seen.append)
+    assert seen == list(range(1, e.products + 1))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sigma": -1.0}, "sigma must be a finite number of at least 0, not -1.0"),
+        ({"sigma": math.nan}, "sigma must be a finite number of at least 0, not nan"),
+        ({"sigma": math.inf}, "sigma"),
+        ({"n": 0}, "n must be a whole number of at least 1, not 0"),
+        ({"n": 1.5}, "n must be a whole number of at least 1, not 1.5"),
+        ({"n": True}, "n must be a whole number"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, not 0"),
+        ({"batch_size": 2.0}, "batch_size"),
+    ],
+)
+def test_bad_requests(method: str, options: dict[str, Any], message: str) -> None:
+    """Refused by whichever method, also one that has no use for them."""
+    case = PIECEWISE_LINEAR[0]
+    with pytest.raises(ss.InputError, match=message) as refusal:
+        ss.explain(case.classifier(), case.x, method, **options)
+    assert refusal.value.argument in options
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.fixture(scope="module")
+def smoothed() -> dict[str, ss.Explanation]:
+    model = ss.load_model("efficientnet-lite0")
+    coffee = Image.fromarray(skimage.data.coffee())
+    return {method: ss.explain(model, coffee, method, n=4) for method in SMOOTH}
+
+
+def test_the_embedded_network_on_a_photograph(smoothed: dict[str, ss.Explanation]) -> None:
+    e = smoothed["smooth-caso"]
+    assert e.certified == "estimated"
+    assert e.relative_gap <= 1e-4
+    assert e.label in {"espresso", "cup", "coffee mug"}
+    assert e.curvature == "gauss-newton"
+    assert 0.75 <= e.sparsity < 1
+    assert e.products <= 10
+    assert e.second_order.sentence.count("Smooth") == 2
+
+
+def test_first_order_on_a_photograph(smoothed: dict[str, ss.Explanation]) -> None:
+    first, second = smoothed["smooth-cafo"], smoothed["smooth-caso"]
+    torch.testing.assert_close(first.gradient, second.gradient)
+    assert first.certified == "proven"
+    assert 0.75 <= first.sparsity < 1
+    expected = (first.gradient.double().abs() - first.lambda1).clamp(min=0) * first.gradient.sign() / 20
+    torch.testing.assert_close(first.delta.double(), expected, rtol=1e-4, atol=1e-6 * float(expected.abs().max()))
