@@ -114,11 +114,11 @@ def compare(
     classifiers = [models] if isinstance(models, Classifier) else list(models)
     if not classifiers:
         raise InputError("models", "at least one", "none")
+    for model in classifiers:
+        model.require_pictures()
     report = started or (lambda method: None)
     rows = tuple(_entries(model, x, chosen, target, options, report) for model in classifiers)
     name = Path(x).name if isinstance(x, (str, os.PathLike)) else ""
-    if rows[0][0].explanation.delta.ndim != 3:
-        raise InputError("models", "networks of pictures, for a comparison is a picture", classifiers[0].name)
     return Comparison(name, rows, times_input)
 
 

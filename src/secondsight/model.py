@@ -142,6 +142,11 @@ class Classifier:
             picture = images.fit(picture, self.size, self.resize, self.interpolation)
         return images.to_tensor(picture)
 
+    def require_pictures(self) -> None:
+        """Refuse a network whose maps are no pictures."""
+        if len(self.input_shape) != 3:
+            raise InputError("model", "a network of pictures (C, H, W) for this", f"{self.name} of {self.input_shape}")
+
     @contextmanager
     def ready(self) -> Iterator[None]:
         """Eval mode, frozen parameters, gradients, full precision and differentiable attention; all as it was after."""

@@ -10,7 +10,6 @@ from typing import Any
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from secondsight.errors import InputError
 from secondsight.explain import explain
 from secondsight.explanation import Explanation, PathPoint, save_figure, zero_share
 from secondsight.methods.rivals import clipped
@@ -60,9 +59,8 @@ def sweep(model: Classifier, x: Item, target: Target = None, **options: Any) -> 
         model, x, target: as for `explain`, one photograph.
         options: of `explain`, but for method and lambda1.
     """
+    model.require_pictures()
     tensor = model.tensor(x)
-    if tensor.ndim != 3:
-        raise InputError("model", "a network of pictures, for a sweep is a picture", model.name)
     name = Path(x).name if isinstance(x, (str, os.PathLike)) else ""
     by_paper = _pair(model, tensor, target, LAMBDA1_VALUES, options)
     return Sweep(name, by_paper, _pair(model, tensor, target, "auto", options))
