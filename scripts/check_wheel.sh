@@ -41,4 +41,7 @@ cd "$temporary/elsewhere"
 "$temporary/venv/bin/secondsight" --version
 "$temporary/venv/bin/secondsight" demo --out demo.png
 [[ $(head -c 4 demo.png) == $'\x89PNG' ]] || fail "demo.png is no picture"
+asked=$("$temporary/venv/bin/secondsight" explain "$temporary/source/src/secondsight/data/chelsea.jpg" --groups superpixels 2>&1) &&
+    fail "superpixels without scikit-image"
+[[ $asked == *"pip install 'secondsight[superpixels]'"* ]] || fail "a missing extra does not say how to install it: $asked"
 echo "the wheel is good: $(basename "$wheel"), $size bytes"

@@ -15,7 +15,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_readme_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     shutil.copy(ss.example_photograph(), tmp_path / "photo.jpg")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -23,6 +23,7 @@ def test_readme_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         exec(compile(block, str(README), "exec"), names)
     assert (tmp_path / "map.png").stat().st_size > 10_000
     assert (tmp_path / "map.npz").exists()
+    assert all((tmp_path / name).stat().st_size > 10_000 for name in ("comparison.png", "sweep.png"))
     assert len(names["several"]) == 4  # type: ignore[arg-type]
 
 

@@ -330,14 +330,14 @@ def test_progress_rises_to_the_number_of_products(batch_size: int) -> None:
     assert seen == sorted(seen)
     assert seen[-1] == e.products
     assert min(seen) > 0
-    assert set(range(1, e.products + 1)) <= set(seen)
 
 
 def test_progress_without_copies() -> None:
     case = PIECEWISE_LINEAR[3]
     seen: list[float] = []
     e = ss.explain(case.classifier(), case.x, progress=seen.append)
-    assert seen == list(range(1, e.products + 1))
+    assert seen == sorted(set(seen))
+    assert seen[-1] == e.products
 
 
 @pytest.mark.parametrize("method", METHODS)

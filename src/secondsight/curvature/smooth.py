@@ -43,7 +43,7 @@ class SmoothHessian(LossHessian):
     """The average of g and H over noisy copies, for one fixed class. Each pass builds the graphs of a batch anew.
 
     linear: the network at the clean input.
-    progress: called with the share of the present product that is done.
+    progress: called, during a pass, with the number of products that it has done, a fraction.
     """
 
     def __init__(self, linear: Linearisation, kind: type[LossHessian], noise: Noise) -> None:
@@ -59,19 +59,19 @@ class SmoothHessian(LossHessian):
         return self._average(lambda hessian: hessian.gradient)
 
     def product(self, rows: Tensor) -> Tensor:
-        return self._average(lambda hessian: hessian.product(rows), self.progress)
+        return self._average(lambda hessian: hessian.product(rows), len(rows))
 
-    def _average(self, part: Part, progress: Callable[[float], None] | None = None) -> Tensor:
+    def _average(self, part: Part, products: int = 0) -> Tensor:
         while True:
             try:
-                return self._one_pass(part, progress)
+                return self._one_pass(part, products)
             except torch.OutOfMemoryError:
                 if self.noise.batch_size == 1:
                     raise ModelError("out of memory with a single noisy copy of the input at a time") from None
             self.noise = replace(self.noise, batch_size=self.noise.batch_size // 2)
             self.linear.notes.append(f"memory was short: the noisy copies went {self.noise.batch_size} at a time")
 
-    def _one_pass(self, part: Part, progress: Callable[[float], None] | None) -> Tensor:
+    def _one_pass(self, part: Part, products: int) -> Tensor:
         total, done = torch.zeros((), dtype=torch.float64, device=self.linear.device), 0
         for copies in self.noise.copies(self.linear.x.detach()[0]):
             linear = Linearisation(self.linear.model, copies, self.linear.target, self._way)
@@ -79,8 +79,8 @@ class SmoothHessian(LossHessian):
             self._way = linear.way
             self.linear.notes += [note for note in linear.notes if note not in self.linear.notes]
             done += len(copies)
-            if progress is not None:
-                progress(done / self.noise.n)
+            if self.progress is not None and products:
+                self.progress(products * done / self.noise.n)
         return total / self.noise.n
 
 

@@ -30,7 +30,7 @@ def smooth_caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation
     products = Products(average.product, settings.max_products, settings.progress)
     if settings.progress is not None:
         report = settings.progress
-        average.progress = lambda share: report(products.taken + share)
+        average.progress = lambda done: report(products.taken + done)
     return _explanation("smooth-caso", model, average, products, settings, notes)
 
 

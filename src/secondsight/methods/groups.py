@@ -46,8 +46,8 @@ def group_labels(groups: Groups, x: Tensor) -> Tensor | None:
         outside = int((labels < 0).sum())
         if outside:
             raise InputError("groups", "labels from 0 that cover the input", f"negative at {outside} entries")
-    numbers: Tensor = torch.unique(labels, return_inverse=True)[1]
-    return numbers
+    names, numbers = torch.unique(labels, return_inverse=True)
+    return None if len(names) == x.numel() else numbers
 
 
 def _parse(groups: str) -> tuple[str, int]:

@@ -69,7 +69,7 @@ class Products:
 
     product: Product
     most: int
-    progress: Callable[[int], None] | None = None
+    progress: Callable[[float], None] | None = None
     taken: int = 0
 
     @property
@@ -78,12 +78,12 @@ class Products:
 
     def __call__(self, rows: Tensor) -> Tensor:
         result = torch.zeros_like(rows)
-        for i in range(len(rows)):
-            if bool(rows[i].any()):
-                result[i] = self.product(rows[i : i + 1])[0]
-                self.taken += 1
-                if self.progress is not None:
-                    self.progress(self.taken)
+        filled = rows.any(1)
+        if bool(filled.any()):
+            result[filled] = self.product(rows[filled])
+            self.taken += int(filled.sum())
+            if self.progress is not None:
+                self.progress(self.taken)
         return result
 
 
