@@ -2,7 +2,7 @@
 
     python -m bench.smooth [--model resnet50] [--n 50] [--no-paper]
 
-Ours: one call, every one of the eight maps certified. The paper's: ten power iterations and ten FISTA iterations for
+Ours: one call, certifying the chosen map or every one of the eight. The paper's: ten power iterations and ten FISTA iterations for
 each value, each product by Pearlmutter's double backward, averaged over the copies in batches of the same size; no
 machine keeps fifty graphs, so each product builds them anew, as ours does.
 """
@@ -79,20 +79,29 @@ def main() -> None:
     (file,) = photographs(1)
     x = model.tensor(file)
     console.print(f"{model.name}, {file.name}, n = {arguments.n}, {torch.get_num_threads()} threads")
-    found: list[ss.Explanation] = []
-    options = {"lambda1": LAMBDA1_VALUES, "certify": "path", "n": arguments.n}
-    cost, seconds = in_gradient_equivalents(
-        model, x, lambda: found.append(ss.explain(model, x, "smooth-caso", **options))
-    )
-    e = found[0]
-    worst = max(point.relative_gap or 0.0 for point in e.path)
-    console.print(f"smooth-caso, eight maps: {cost:.0f} g.e., {seconds:.0f} s, {e.products} averaged products")
-    console.print(f"  largest relative gap {worst:.0e}")
+    costs: dict[str, tuple[float, float]] = {}
+    for certify in ("chosen", "path"):
+        found: list[ss.Explanation] = []
+        options = {"lambda1": LAMBDA1_VALUES, "certify": certify, "n": arguments.n}
+
+        def ours(found: list[ss.Explanation] = found, options: dict[str, object] = options) -> None:
+            found.append(ss.explain(model, x, "smooth-caso", **options))
+
+        costs[certify] = in_gradient_equivalents(model, x, ours)
+        e = found[0]
+        worst = max(point.relative_gap or 0.0 for point in e.path)
+        console.print(
+            f"smooth-caso, eight maps, certified: {certify}: {costs[certify][0]:.0f} g.e., {costs[certify][1]:.0f} s, "
+            f"{e.products} averaged products, largest relative gap {worst:.0e}"
+        )
     if not arguments.no_paper:
         counts: list[int] = []
-        theirs, seconds = in_gradient_equivalents(model, x, lambda: counts.append(paper(model, x, e, seconds)))
+        theirs, seconds = in_gradient_equivalents(
+            model, x, lambda: counts.append(paper(model, x, e, costs["chosen"][1]))
+        )
         console.print(f"the paper's algorithm: {theirs:.0f} g.e., {seconds:.0f} s, {counts[0]} averaged products")
-        console.print(f"ratio: {theirs / cost:.0f}")
+        for certify, (cost, _) in costs.items():
+            console.print(f"ratio, certified {certify}: {theirs / cost:.0f}")
     peak = peak_bytes(arguments.model, "smooth-caso", file)
     console.print(f"peak memory of smooth-caso (n = 50) above the network: {peak / 2**30:.2f} GB")
 

@@ -286,6 +286,17 @@ def test_rounded_maps_are_the_ones_certified() -> None:
     assert again.gap == pytest.approx(point.certificate.gap)
 
 
+@pytest.mark.parametrize("share", [2e-5, 5e-4, 2e-3, 5e-2])
+def test_maps_that_hardly_differ_teach_the_basis_no_noise(share: float) -> None:
+    """Of the second map's product, what is new is then rounding alone, magnified; it must not pass for curvature."""
+    top, new, noise = torch.eye(100, dtype=torch.float64)[:3]
+    first, second = top, top + share * new
+    rounding = 20 * torch.finfo(torch.float32).eps * (noise + 1e-3 * new)
+    basis = Basis(first, torch.float32)
+    basis.append(torch.stack([first, second]), torch.stack([20 * top, 20 * top + rounding]))
+    assert top_of_factor(basis.factor())[0] == pytest.approx(20, rel=0.05)
+
+
 @pytest.mark.parametrize("indefinite", [False, True])
 @pytest.mark.parametrize("lambda1", [0.0, 0.02, 0.3])
 def test_fista(lambda1: float, indefinite: bool) -> None:

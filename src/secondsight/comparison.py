@@ -49,10 +49,7 @@ class Entry:
     def caption(self) -> str:
         e = self.explanation
         zero = f"{e.sparsity:.1%} zero" if e.sparsity else "dense"
-        proof = ""
-        if e.relative_gap is not None:
-            proof = ", exact" if e.gap == 0 else f", gap {e.relative_gap:.0e}" if e.certified else ", not certified"
-        return f"{TITLES[self.method]}\n{zero}{proof}"
+        return f"{TITLES[self.method]}\n{', '.join(filter(None, [zero, e.proof]))}"
 
 
 @dataclass(frozen=True)

@@ -230,10 +230,16 @@ class Explanation:
 
     def _caption(self) -> str:
         name = NAMES[self.method]
+        return f"{name}, {self.sparsity:.0%} zero, {self.proof}" if self.proof else name
+
+    @property
+    def proof(self) -> str:
+        """The certificate in a word or two; empty where the method has none."""
         if self.certified is None:
-            return name
-        proof = f"gap {self.relative_gap:.0e}" if self.certified else "not certified"
-        return f"{name}, {self.sparsity:.0%} zero, {'exact' if self.gap == 0 else proof}"
+            return ""
+        if not self.certified:
+            return "not certified"
+        return f"gap {self.relative_gap:.0e}" if self.gap else "exact"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the figure (.png) or everything (.npz). Nothing half-written is ever left under that name."""

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-DEPENDENT = 1e-5
-"""A new vector of which less than this is new adds only rounding noise."""
-
 SMALLEST = 1e-7
 """Smallest kept eigenvalue of the basis' correlation matrix in H: below it float32 products are noise."""
 
@@ -27,12 +24,17 @@ class Basis:
     """Rows V, orthonormal, with their exact products HV.
 
     dtype: the precision the products were computed in.
+    shares: how much of each vector was new when it came; its product's rounding was magnified by the inverse.
     """
 
     def __init__(self, like: Tensor, dtype: torch.dtype = torch.float64) -> None:
         self.vectors = like.new_empty(0, len(like))
         self.products = like.new_empty(0, len(like))
-        self.rounding = 10 * torch.finfo(dtype).eps
+        self.shares = like.new_empty(0)
+        eps = torch.finfo(dtype).eps
+        self.rounding = 10 * eps
+        # A vector of which less than this is new adds only rounding.
+        self.dependent = max(1e-5, 1e4 * eps)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -49,8 +51,9 @@ class Basis:
                 v = v - overlap @ self.vectors
                 hv = hv - overlap @ self.products
             new = v.norm()
-            if new < DEPENDENT:
+            if new < self.dependent:
                 continue
+            self.shares = torch.cat([self.shares, new[None]])
             self.vectors = torch.cat([self.vectors, (v / new)[None]])
             self.products = torch.cat([self.products, (hv / new)[None]])
 
@@ -78,8 +81,8 @@ class Basis:
         matrix = self.projected() + shift * torch.eye(len(self)).to(products)
         scale = matrix.diagonal().clamp(min=0).sqrt()
         sizes = products.norm(dim=1)
-        # A product of rounding noise stands for a null vector.
-        kept = (scale > 0) & (sizes > self.rounding * sizes.max())
+        # A product that may be mostly rounding stands for a null vector.
+        kept = (scale > 0) & (sizes > 10 * self.rounding * sizes.max() / self.shares)
         if not bool(kept.any()):
             return products[:0]
         scale, products = scale[kept], products[kept]
