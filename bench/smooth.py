@@ -2,9 +2,9 @@
 
     python -m bench.smooth [--model resnet50] [--n 50] [--no-paper]
 
-Ours: one call, certifying the chosen map or every one of the eight. The paper's: ten power iterations and ten FISTA iterations for
-each value, each product by Pearlmutter's double backward, averaged over the copies in batches of the same size; no
-machine keeps fifty graphs, so each product builds them anew, as ours does.
+Ours: one call, certifying the chosen map or every one of the eight. The paper's: ten power iterations and ten FISTA
+iterations for each value, each product by Pearlmutter's double backward, averaged over the copies in batches of the
+same size; no machine keeps fifty graphs, so each product builds them anew, as ours does.
 """
 
 from __future__ import annotations

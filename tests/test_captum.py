@@ -88,11 +88,12 @@ def test_a_tuple_has_one_joint_objective() -> None:
 def test_additional_arguments_follow_their_example() -> None:
     net, inputs = two_inputs()
     scales = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+    options: dict[str, Any] = {"target": 0, "n": 4, "lambda1": 0.3}
     for method in ALL.values():
-        together = method(net).attribute(inputs, target=0, additional_forward_args=scales, n=4, internal_batch_size=3)
+        together = method(net).attribute(inputs, additional_forward_args=scales, internal_batch_size=3, **options)
         for i, scale in enumerate(scales):
             one = tuple(x[i : i + 1] for x in inputs)
-            alone = method(net).attribute(one, target=0, additional_forward_args=(float(scale),), n=4)
+            alone = method(net).attribute(one, additional_forward_args=(float(scale),), **options)
             for found, expected in zip(together, alone, strict=True):
                 torch.testing.assert_close(found[i], expected[0], **CLOSE)
 

@@ -20,7 +20,7 @@ from secondsight.explanation import NAMES, Explanation, save_figure, zero_share
 from secondsight.methods import METHODS, PENALISED
 from secondsight.methods.rivals import clipped
 from secondsight.model import Classifier, Item, Target
-from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture
+from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture, png
 from secondsight.render.normalise import normalise
 
 CLIPPED = "clipped-gradient"
@@ -78,6 +78,10 @@ class Comparison:
                 times = [Panel(normalise(_times_input(e.explanation).numpy()), "times input") for e in entries]
                 rows.append(Row([replace(header, caption=""), *times], columns, fontsize=8))
         return maps_figure(self.name, rows, PANEL_WIDTH * (len(self.rows[0]) + 1), PAPER_COLOURS)
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows."""
+        return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the figure, a PNG."""

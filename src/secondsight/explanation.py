@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secondsight.errors import InputError, SecondsightError
-from secondsight.render.figure import STRIP_COLUMNS, Panel, Row, bars_figure, maps_figure, overlay, picture
+from secondsight.render.figure import STRIP_COLUMNS, Panel, Row, bars_figure, maps_figure, overlay, picture, png
 from secondsight.render.normalise import normalise
 from secondsight.solve.certificate import Support
 from secondsight.solve.penalty import L1, GroupLasso
@@ -205,6 +205,10 @@ class Explanation:
             return bars_figure(f"{title}, {self.method}", self.delta.double().flatten().numpy(), axes)
         return maps_figure(title, [Row(self._panels(), len(self._panels()), fontsize=10), *self._strip()])
 
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows."""
+        return png(self.figure())
+
     def _title(self) -> str:
         name, title = self.settings.get("model"), f"{self.label}, p = {self.probability:.3g}"
         return f"{name}: {title}" if name else title
@@ -336,7 +340,8 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write a PNG."""
     if path.suffix.lower() != ".png":
         raise InputError("path", "a name that ends in .png", repr(str(path)))
-    write_whole(path, lambda file: figure.savefig(file, format="png"))
+    picture_file = png(figure)
+    write_whole(path, lambda file: file.write(picture_file))
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:

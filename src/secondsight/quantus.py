@@ -42,16 +42,13 @@ def explain_func(
         inputs, targets: arrays (or tensors) of inputs and of their classes.
         method: cafo, caso, smooth-cafo or smooth-caso.
         device: where the inputs go; None: where the network is.
-        options: of `secondsight.explain`. What Quantus adds on its own account is left aside.
+        options: of `secondsight.explain`.
     """
     if method not in METHODS:
         raise InputError("method", f"one of {', '.join(METHODS)}", repr(method))
     where = device or next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     x = torch.as_tensor(np.array(inputs), dtype=torch.float32, device=where)
     y = torch.as_tensor(np.array(targets)).long()
-    # Quantus hands the arguments of its own explanations to every function.
-    for name in ("xai_lib", "xai_lib_kwargs", "normalise", "abs", "nr_channels", "img_size"):
-        options.pop(name, None)
     maps = METHODS[method](model).attribute(x, target=y, **options)
     result: NDArray[np.floating] = maps.numpy(force=True)
     return result

@@ -14,7 +14,7 @@ from secondsight.explain import explain
 from secondsight.explanation import Explanation, PathPoint, save_figure, zero_share
 from secondsight.methods.rivals import clipped
 from secondsight.model import Classifier, Item, Target
-from secondsight.render.figure import PAPER_COLOURS, STRIP_COLUMNS, Panel, Row, maps_figure, picture
+from secondsight.render.figure import PAPER_COLOURS, STRIP_COLUMNS, Panel, Row, maps_figure, picture, png
 from secondsight.render.normalise import normalise
 from secondsight.solve.select import LAMBDA1_VALUES
 
@@ -46,6 +46,10 @@ class Sweep:
         title = f"{caso.settings['model']}: {caso.label}, p = {caso.probability:.3g}"
         title = f"{self.name}, {title}" if self.name else title
         return maps_figure(title, rows, PANEL_WIDTH * (STRIP_COLUMNS + 1), PAPER_COLOURS)
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows."""
+        return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the figure, a PNG."""

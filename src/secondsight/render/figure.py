@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -126,6 +127,13 @@ def _draw(ax: Axes, panel: Panel, fontsize: int, colours: str) -> None:
         spine.set_visible(panel.chosen)
         spine.set_color(CHOSEN)
         spine.set_linewidth(3)
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as the bytes of a PNG file, as notebooks and files want it."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
 
 
 def bars_figure(title: str, values: Array, captions: tuple[str, str]) -> Figure:
