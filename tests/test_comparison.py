@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,15 @@ def test_sweep(groups: str, tmp_path: Path) -> None:
     assert all(axes.get_xlabel().startswith("eta = ") for axes in figure.axes if axes.images[0].get_array().ndim == 2)
     sweep.save(tmp_path / "sweep.png")
     assert (tmp_path / "sweep.png").stat().st_size > 1000
+
+
+def test_notebooks_show_the_figures() -> None:
+    case = PICTURES[0]
+    model = case.classifier()
+    for shown in (ss.explain(model, case.x), ss.compare(model, case.x, "cafo,caso"), ss.sweep(model, case.x)):
+        with Image.open(io.BytesIO(shown._repr_png_())) as picture:
+            assert picture.format == "PNG"
+            assert picture.width > 300
 
 
 def test_a_list_of_lambda1_is_chosen_from_as_in_the_paper() -> None:

@@ -15,7 +15,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_readme_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     shutil.copy(ss.example_photograph(), tmp_path / "photo.jpg")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
