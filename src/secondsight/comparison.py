@@ -41,12 +41,14 @@ class Entry:
     gradient_equivalents: float
 
     def summary(self) -> dict[str, Any]:
+        """Everything but the arrays, ready for JSON."""
         return self.explanation.summary() | {
             "method": self.method,
             "gradient_equivalents": self.gradient_equivalents,
         }
 
     def caption(self) -> str:
+        """What the figure says of this map."""
         e = self.explanation
         zero = f"{e.sparsity:.1%} zero" if e.sparsity else "dense"
         return f"{TITLES[self.method]}\n{', '.join(filter(None, [zero, e.proof]))}"

@@ -56,7 +56,10 @@ class EigenvalueBound:
 class SecondOrder:
     """Does second order matter? Degrees between CAFO and CASO at lambda1 = 0 and equal lambda2; 0 is no difference.
 
-    error: a bound of the error of `angle`, in degrees.
+    Attributes:
+        angle: in degrees.
+        error: a bound of the error of `angle`.
+        sentence: both in words.
     """
 
     angle: float
@@ -83,8 +86,12 @@ class SecondOrder:
 class PathPoint:
     """The map at one lambda1.
 
-    objective: by the exact product where the point is certified, else a lower bound of it.
-    relative_gap: certified gap over |objective|; None where no exact product was taken at this map.
+    Attributes:
+        lambda1: the penalty.
+        sparsity: share of zero pixels or groups.
+        objective: by the exact product where the point is certified, else a lower bound of it.
+        relative_gap: certified gap over |objective|; None where no exact product was taken at this map.
+        delta: the map.
     """
 
     lambda1: float
@@ -105,23 +112,30 @@ class Explanation:
     Maps live in the space of the input (pixels in [0, 1] for pictures). Tensors are on the CPU.
 
     Attributes:
-        input, delta: the input and its map, of one shape.
-        target, label, probability: the explained class.
-        method: its name.
+        input: what was explained.
+        delta: its map, of the same shape.
+        target: index of the explained class.
+        label: its name.
+        probability: that the network gives it.
+        method: by its name.
         sparsity: share of pixels that are zero in all channels; with groups, the share of zero groups.
         gradient: that of the loss; averaged over the noisy copies for the smooth versions.
-        lambda1, lambda1_max: the chosen penalty, and the smallest whose map is all zero.
+        lambda1: the chosen penalty.
+        lambda1_max: the smallest whose map is all zero.
         lambda2: L/2 + c1 (the paper's lambda2; the objective has lambda2 |D|^2).
-        gap, relative_gap: proven distance from the optimal objective; over |objective|.
+        gap: proven distance from the optimal objective.
+        relative_gap: gap over |objective|.
         certified: False, or what the proof rests on: "estimated" or "proven" largest eigenvalue.
         support: which zeros and non-zeros of the *optimal* map are proven.
         products: exact Hessian products used.
         curvature: "gauss-newton", "exact" or None (cafo).
-        top_eigenvalue, top_eigenvalue_bound: the L that lambda2 was set from, and the bound the certificate uses.
+        top_eigenvalue: the L that lambda2 was set from.
+        top_eigenvalue_bound: the bound of L that the certificate uses.
         path: maps by falling lambda1.
         second_order: does second order matter? None for cafo.
         groups: the number of each entry's group; None where every entry stands by itself.
-        settings, notes: what was asked; what a reader should know.
+        settings: what was asked.
+        notes: what a reader should know.
         seconds: wall time it took.
     """
 

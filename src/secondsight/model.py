@@ -49,7 +49,7 @@ class Classifier:
         piecewise_linear: whether the logits are piecewise linear in the input. None: found out once, by
             differentiating twice, at the first explanation.
 
-    Example:
+    Examples:
         >>> model = Classifier(nn.Linear(4, 3), input_shape=(4,), labels=["setosa", "versicolor", "virginica"])
         >>> model(torch.zeros(2, 4)).shape
         torch.Size([2, 3])

@@ -35,6 +35,7 @@ class Support:
 
     @property
     def undecided(self) -> Tensor:
+        """Neither."""
         return ~(self.nonzero | self.zero)
 
 
