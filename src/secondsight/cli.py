@@ -31,6 +31,8 @@ from secondsight.console import (
     show_json,
 )
 from secondsight.explanation import demo_figure, save_figure
+from secondsight.paper import RESULTS
+from secondsight.paper.finding import Finding
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 
@@ -305,6 +307,38 @@ def models() -> None:
         mark = " (default)" if entry.name == zoo.DEFAULT else ""
         table.add_row(zoo.spelled(entry) + mark, entry.description)
     output().print(table)
+
+
+paper_app = typer.Typer(
+    help="Results of the paper, measured anew: each command writes a figure and the numbers behind it, and says "
+    "whether the paper's claim holds.",
+    no_args_is_help=True,
+)
+app.add_typer(paper_app, name="paper")
+
+
+def _paper(name: str, reproduce: Callable[..., Finding]) -> None:
+    def command(
+        out: Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.png and NAME.json go.")] = Path("out/paper"),
+        quick: Annotated[bool, typer.Option("--quick", help="A few points instead of all: seconds.")] = False,
+        seed: options.Seed = 0,
+    ) -> None:
+        _require_folder(out)
+        with Watch(1) as watch:
+            watch.photograph(0, name)
+            finding = reproduce(quick=quick, seed=seed)
+            files = finding.write(out)
+        console = output()
+        for what in ("where", "claim", "measured", "verdict"):
+            console.print(f"{what}: {getattr(finding, what)}", soft_wrap=True)
+        console.print(f"written: {', '.join(map(str, files))}", soft_wrap=True)
+
+    first, _, _ = (sys.modules[reproduce.__module__].__doc__ or "").partition("\n")
+    paper_app.command(name, help=first, epilog=f"Example: secondsight paper {name} --quick")(command)
+
+
+for _name, _reproduce in RESULTS.items():
+    _paper(_name, _reproduce)
 
 
 @contextmanager

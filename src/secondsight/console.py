@@ -140,14 +140,14 @@ class Watch:
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn("{task.fields[products]} H-products"),
+            TextColumn("{task.fields[products]}"),
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
             redirect_stdout=False,
         )
         # The bar of a single photograph has no known end: it pulses.
-        self._task = self._bar.add_task("model", total=photographs if photographs > 1 else None, products=0)
+        self._task = self._bar.add_task("model", total=photographs if photographs > 1 else None, products="")
         self._photographs = photographs
         self._timer = Timer(PATIENCE, self._bar.start)
         self._timer.daemon = True
@@ -173,12 +173,12 @@ class Watch:
             f"{printable(name)} ({number + 1} of {self._photographs})" if self._photographs > 1 else printable(name)
         )
         self._name = description
-        self._bar.update(self._task, description=description, completed=number, products=0)
+        self._bar.update(self._task, description=description, completed=number, products="")
 
     def method(self, name: str) -> None:
         """The next method on the same photograph begins."""
-        self._bar.update(self._task, description=f"{self._name}, {name}", products=0)
+        self._bar.update(self._task, description=f"{self._name}, {name}", products="")
 
     def products(self, taken: float) -> None:
         """So many Hessian products were taken for this photograph."""
-        self._bar.update(self._task, products=f"{taken:.3g}")
+        self._bar.update(self._task, products=f"{taken:.3g} H-products")

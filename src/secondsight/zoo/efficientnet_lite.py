@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0: inverted residual blocks with ReLU6 and neither squeeze-excitation nor swish.
+"""EfficientNet-Lite: inverted residual blocks with ReLU6 and neither squeeze-excitation nor swish.
 
 In eval mode it is exactly piecewise linear, so its Gauss-Newton matrix is its Hessian.
 """
@@ -10,8 +10,8 @@ import math
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu6
 
-# (expansion, kernel, stride, channels, blocks) of each stage
-LITE0_STAGES = (
+# (expansion, kernel, stride, channels, blocks) of each stage of Lite0
+STAGES = (
     (1, 3, 1, 16, 1),
     (6, 3, 2, 24, 2),
     (6, 5, 2, 40, 2),
@@ -65,14 +65,27 @@ class MBConv(nn.Module):
         return x + y if self.residual else y
 
 
-class EfficientNetLite0(nn.Module):
-    def __init__(self, classes: int = 1000) -> None:
+def scaled_channels(channels: int, width: float) -> int:
+    """The nearest multiple of 8, but never a tenth or more below."""
+    wanted = channels * width
+    rounded = max(8, int(wanted + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * wanted else rounded
+
+
+class EfficientNetLite(nn.Module):
+    """Lite0 with its channels scaled by `width` and its blocks by `depth`; stem and head keep their size."""
+
+    def __init__(self, width: float = 1.0, depth: float = 1.0, classes: int = 1000) -> None:
         super().__init__()
         self.conv_stem = SameConv2d(3, 32, 3, 2)
         self.bn0 = batch_norm(32)
         blocks: list[nn.Module] = []
         channels = 32
-        for expansion, kernel, stride, outputs, repeats in LITE0_STAGES:
+        for stage in STAGES:
+            expansion, kernel, stride, base, repeats = stage
+            if stage not in (STAGES[0], STAGES[-1]):
+                repeats = math.ceil(repeats * depth)
+            outputs = scaled_channels(base, width)
             for i in range(repeats):
                 blocks.append(MBConv(channels, outputs, expansion, kernel, stride if i == 0 else 1))
                 channels = outputs

@@ -1,0 +1,63 @@
+"""Networks of timm, by name."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from secondsight import images
+from secondsight.errors import ModelError
+from secondsight.model import Classifier
+from secondsight.zoo.hubs import LONGEST, check_name, huggingface_file, imported, torch_file
+from secondsight.zoo.labels import imagenet_labels
+from secondsight.zoo.weights import filled, read_checkpoint, read_safetensors
+
+
+def load(name: str, file: Path | None) -> Classifier:
+    asked = f"timm:{name}"
+    timm: Any = imported("timm", asked, "pip install 'secondsight[timm]'")
+    check_name("timm", name, [*timm.list_models(), *timm.list_models(include_tags=True)])
+    config = timm.get_pretrained_cfg(name)
+    if config is not None and config.num_classes < 2:
+        raise ModelError(f"{asked} gives features, not classes")
+    if file is not None:
+        net = filled(timm.create_model(name), read_safetensors(file), str(file))
+    else:
+        weights = read_checkpoint(_file(config, asked))
+        # timm fits old checkpoints to the network as it is now.
+        try:
+            net = timm.create_model(name, pretrained=True, pretrained_cfg_overlay={"state_dict": weights})
+        except Exception as error:
+            # Each network has its own way to fit them, and to fail.
+            why = " ".join(str(error).split())[:LONGEST]
+            raise ModelError(f"the weights of {asked} do not fit it: {why}") from error
+        net.pretrained_cfg.pop("state_dict", None)
+    given = timm.data.resolve_model_data_config(net)
+    channels, height, width = given["input_size"]
+    model = Classifier(
+        net,
+        mean=given["mean"],
+        std=given["std"],
+        size=(height, width),
+        labels=imagenet_labels() if net.num_classes == 1000 else None,
+        channels=channels,
+        resize=math.floor(min(height, width) / given["crop_pct"]),
+        interpolation=given["interpolation"] if given["interpolation"] in images.FILTERS else "bicubic",
+        name=asked,
+    )
+    if given["crop_mode"] != "center":
+        model.notes.append(
+            f"timm's preprocessing of this network is {given['crop_mode']}; here the centre of the picture is cut"
+        )
+    return model
+
+
+def _file(config: Any, asked: str) -> Path:
+    """The file of the pretrained weights, on this machine."""
+    if config is not None and config.hf_hub_id:
+        names = [config.hf_hub_filename] if config.hf_hub_filename else ["model.safetensors", "pytorch_model.bin"]
+        return huggingface_file(config.hf_hub_id, names, asked)
+    if config is not None and isinstance(config.url, str) and config.url and not config.custom_load:
+        return torch_file(config.url, asked)
+    raise ModelError(f"timm has no pretrained weights for this network: give your own, {asked}@FILE.safetensors")

@@ -1,0 +1,139 @@
+"""Image classifiers of Hugging Face transformers: a folder of your own, or a name on the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from secondsight import images
+from secondsight.errors import InputError, ModelError
+from secondsight.model import Classifier
+from secondsight.zoo.hubs import broken, downloaded, first_line, imported, require_answer
+from secondsight.zoo.weights import filled, read_safetensors
+
+
+class Logits(nn.Module):
+    """Only the logits of a network that returns more."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.net(pixel_values=x).logits
+        return logits
+
+
+def load(name: str, file: Path | None) -> Classifier:
+    asked = f"hf:{name}"
+    transformers: Any = imported("transformers", asked, "pip install 'secondsight[hf]'")
+    try:
+        # They are only imported when they are asked for.
+        _ = transformers.AutoImageProcessor, transformers.AutoModelForImageClassification
+    except Exception as error:
+        raise broken("transformers", asked, error) from error
+    is_folder = Path(name).is_dir()
+    if not is_folder and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
+        raise InputError("model", "hf:OWNER/NAME on the hub or hf:FOLDER of a saved model", repr(asked))
+    for files in (("config.json",), ("preprocessor_config.json", "processor_config.json")) if is_folder else ():
+        if not any((Path(name) / wanted).is_file() for wanted in files):
+            raise ModelError(f"{name} has no {files[0]}, which save_pretrained writes")
+    with _quiet(transformers):
+        try:
+            return _made(transformers, name, file, local=True)
+        except ModelError:
+            raise
+        except Exception as error:
+            # transformers raises OSError where files are missing, and anything where they are not as they should be.
+            if is_folder or not isinstance(error, OSError):
+                raise ModelError(f"{asked} cannot be loaded: {first_line(error)}") from error
+        hub: Any = imported("huggingface_hub", asked, "pip install 'secondsight[hf]'")
+        require_answer(hub.constants.ENDPOINT, asked, "a folder of yours, hf:FOLDER or hf:FOLDER@FILE.safetensors")
+        return downloaded(asked, lambda: _made(transformers, name, file, local=False))
+
+
+def _made(transformers: Any, name: str, file: Path | None, local: bool) -> Classifier:
+    # False, for else transformers may ask at the terminal whether to run code of the hub.
+    options = {"local_files_only": local, "trust_remote_code": False}
+    config = transformers.AutoConfig.from_pretrained(name, **options)
+    processor = transformers.AutoImageProcessor.from_pretrained(name, backend="pil", **options)
+    kind = transformers.AutoModelForImageClassification
+    if file is not None:
+        net = filled(kind.from_config(config), read_safetensors(file), str(file))
+    else:
+        net, found = kind.from_pretrained(name, config=config, dtype=torch.float32, output_loading_info=True, **options)
+        if missing := sorted(found["missing_keys"]):
+            raise ModelError(f"hf:{name} is no trained classifier: it has no weights for {', '.join(missing[:3])}")
+    given = processor.to_dict()
+    size, resize, squashed = _lengths(given, getattr(config, "image_size", None))
+    mean, std = _statistics(given)
+    model = Classifier(
+        Logits(net),
+        mean=mean,
+        std=std,
+        size=size,
+        labels=[config.id2label[i] for i in range(config.num_labels)],
+        resize=resize,
+        interpolation=_interpolation(given.get("resample")),
+        name=f"hf:{name}",
+    )
+    if squashed:
+        model.notes.append("the network's own preprocessing squashes the whole picture; here its centre is cut")
+    return model
+
+
+def _lengths(given: dict[str, Any], image_size: Any) -> tuple[tuple[int, int], int, bool]:
+    """Height and width, the length of the shorter side before the cut, and whether whole pictures were squashed."""
+    size, crop = _edges(given.get("size") or image_size), _edges(given.get("crop_size"))
+    shorter = size.get("shortest_edge") or min(size.get("height", 0), size.get("width", 0))
+    if not shorter:
+        raise ModelError(f"the size of the network's pictures is not understood: {given.get('size')}")
+    if given.get("do_center_crop") and crop:
+        return (crop["height"], crop["width"]), shorter, False
+    if "shortest_edge" not in size:
+        return (size["height"], size["width"]), shorter, True
+    # ConvNeXt: larger pictures are squashed.
+    share = given.get("crop_pct")
+    return (shorter, shorter), int(shorter / share) if share and shorter < 384 else shorter, shorter >= 384
+
+
+def _edges(size: Any) -> dict[str, int]:
+    if isinstance(size, int):
+        return {"height": size, "width": size}
+    if isinstance(size, (list, tuple)):
+        return {"height": size[0], "width": size[1]}
+    return dict(size or {})
+
+
+def _statistics(given: dict[str, Any]) -> tuple[float | list[float], float | list[float]]:
+    """Mean and standard deviation for pixels in [0, 1]: the network's may be meant for another range."""
+    top = 255 * given.get("rescale_factor", 1 / 255) if given.get("do_rescale", True) else 255.0
+    if not given.get("do_normalize", True):
+        return 0.0, 1 / top
+    return [m / top for m in given["image_mean"]], [s / top for s in given["image_std"]]
+
+
+def _interpolation(resample: int | None) -> str:
+    names = {int(number): name for name, number in images.FILTERS.items()}
+    return names.get(int(Image.Resampling.BILINEAR if resample is None else resample), "bicubic")
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Neither progress bars nor reports; the level of logging as it was after."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,127 @@
+"""What the sources of networks share: optional packages, and hubs that may be out of reach."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import torch
+
+from secondsight.errors import InputError, ModelError
+
+PATIENCE = 3.0
+"""Seconds that a hub gets to answer."""
+
+LONGEST = 200
+"""Characters of a library's own message that are passed on."""
+
+Result = TypeVar("Result")
+
+
+def imported(package: str, asked: str, install: str) -> ModuleType:
+    """An optional package, or the sentence that installs it."""
+    try:
+        return importlib.import_module(package)
+    except Exception as error:
+        # A broken installation may raise anything.
+        if isinstance(error, ModuleNotFoundError) and error.name == package:
+            raise ModelError(f"{asked} needs {package}: {install}") from None
+        raise broken(package, asked, error) from error
+
+
+def broken(package: str, asked: str, error: Exception) -> ModelError:
+    """What to say of a package that is there but does not load: the cause underneath, if there is one."""
+    cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    why = f"{type(cause).__name__}: {first_line(cause)}"
+    return ModelError(f"{asked} needs {package}, which is installed but fails to import ({why})")
+
+
+def check_name(source: str, name: str, known: Iterable[str]) -> None:
+    names = set(known)
+    if name not in names:
+        near = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
+        hint = f" (near: {', '.join(near)})" if near else ""
+        raise InputError("model", f"{source}:NAME with a name that {source} knows{hint}", repr(f"{source}:{name}"))
+
+
+def torch_file(url: str, asked: str) -> Path:
+    """The local copy of a checkpoint that torch.hub keeps, downloaded where there is none."""
+    file = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(url).path).name
+    if not file.is_file():
+        require_answer(url, asked)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # By torch's convention the name ends in the start of the file's hash.
+        _, dash, ending = file.stem.rpartition("-")
+        is_hash = bool(dash) and len(ending) >= 8 and set(ending) <= set("0123456789abcdef")
+        downloaded(asked, lambda: torch.hub.download_url_to_file(url, str(file), ending if is_hash else None, False))
+    return file
+
+
+def huggingface_file(repository: str, names: Iterable[str], asked: str) -> Path:
+    """The first of these files of a repository: from the cache, or else downloaded."""
+    hub = imported("huggingface_hub", asked, "pip install huggingface_hub")
+    names = list(names)
+    for name in names:
+        cached = hub.try_to_load_from_cache(repository, name)
+        if isinstance(cached, str):
+            return Path(cached)
+    require_answer(hub.constants.ENDPOINT, asked)
+
+    def download() -> str:
+        for name in names[:-1]:
+            with suppress(hub.errors.EntryNotFoundError):
+                return str(hub.hf_hub_download(repository, name))
+        return str(hub.hf_hub_download(repository, names[-1]))
+
+    return Path(downloaded(asked, download))
+
+
+def require_answer(url: str, asked: str, instead: str | None = None) -> None:
+    """Refuse at once where a hub does not answer: the libraries themselves try again for minutes."""
+    host = urlsplit(url).hostname or url
+    if not _answers(host):
+        raise ModelError(
+            f"{asked} is not on this machine and {host} cannot be reached: "
+            f"give {instead or f'your own weights, {asked}@FILE.safetensors'}"
+        )
+
+
+def downloaded(asked: str, download: Callable[[], Result]) -> Result:
+    """What the download returns; whatever it raises, in one line."""
+    try:
+        return download()
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{asked} could not be downloaded: {first_line(error)}") from error
+
+
+def first_line(error: Exception) -> str:
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+
+
+def _answers(host: str) -> bool:
+    proxy = None if proxy_bypass(host) else getproxies().get("https")
+    gate = urlsplit(proxy) if proxy else None
+    address = (gate.hostname or host, gate.port or 443) if gate else (host, 443)
+    answered = threading.Event()
+
+    def knock() -> None:
+        with suppress(OSError), socket.create_connection(address, timeout=PATIENCE):
+            answered.set()
+
+    # In a thread, for the look-up of a name has no timeout of its own.
+    thread = threading.Thread(target=knock, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return answered.is_set()

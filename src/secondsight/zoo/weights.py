@@ -1,0 +1,71 @@
+"""Weights from files, without ever unpickling code, and networks filled with exactly those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from secondsight.errors import ModelError
+
+Net = TypeVar("Net", bound=nn.Module)
+
+SHOWN = 3
+"""So many names of each kind of misfit are shown."""
+
+
+def read_safetensors(file: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(file)
+    except OSError as error:
+        raise ModelError(f"the weights file {file} cannot be read: {error.strerror or error}") from None
+    except SafetensorError as error:
+        raise ModelError(f"{file} is not a safetensors file ({error})") from None
+
+
+def read_checkpoint(file: Path) -> dict[str, Tensor]:
+    """The weights of a file that a hub gave: safetensors, or a pickle that may hold nothing but tensors."""
+    if file.suffix == ".safetensors":
+        return read_safetensors(file)
+    try:
+        weights: dict[str, Tensor] = torch.load(file, weights_only=True, map_location="cpu")
+    except Exception as error:
+        # Damaged bytes may raise anything.
+        raise ModelError(f"the weights file {file} cannot be read: {str(error).splitlines()[0]}") from None
+    return weights
+
+
+def filled(net: Net, weights: dict[str, Tensor], source: str) -> Net:
+    """The network with exactly these weights, in eval mode."""
+    # A copy of its own with torch's version marks, which some networks look at when they are filled.
+    wanted = net.state_dict()
+    # Some files leave out the counters that only training needs.
+    missing = [key for key in wanted if key not in weights and not key.endswith("num_batches_tracked")]
+    unknown = [key for key in weights if key not in wanted]
+    other = [
+        f"{key} {_shape(tensor)} in the file, {_shape(wanted[key])} in the network"
+        for key, tensor in weights.items()
+        if key in wanted and tensor.shape != wanted[key].shape
+    ]
+    misfits = [
+        f"{len(names)} {what} ({_some(names)})"
+        for what, names in (("missing", missing), ("unknown", unknown), ("of another shape", other))
+        if names
+    ]
+    if misfits:
+        raise ModelError(f"{source} does not fit {type(net).__name__}: of its tensors {'; '.join(misfits)}")
+    wanted.update(weights)
+    net.load_state_dict(wanted)
+    return net.eval().requires_grad_(False)
+
+
+def _shape(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a number"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join([*names[:SHOWN], *(["..."] if len(names) > SHOWN else [])])
