@@ -6,11 +6,17 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.stats
+import skimage.data
 import torch
+from PIL import Image
 
+import secondsight as ss
 from secondsight.cli import main
-from secondsight.paper import RESULTS
+from secondsight.paper import SIMULATED
+from secondsight.paper.hessian_impact import distance, rank_correlation
 from secondsight.paper.rank_one import error
 from secondsight.paper.relaxation import best_in_ball, best_of_size, penalised_with
 from secondsight.paper.theorems import theorems
@@ -62,7 +68,7 @@ def test_what_the_theorems_come_to() -> None:
     assert len(checks) == 11
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", SIMULATED)
 def test_every_result_by_its_command(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,10 +96,72 @@ def numbers(value: object) -> list[float]:
     return [float(value)] if isinstance(value, (int, float)) else []
 
 
+def test_hessian_impact_is_measured_once_for_each_photograph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On real pictures; a run that was cut short goes on, and one with other settings begins anew."""
+    monkeypatch.chdir(tmp_path)
+    Path("images").mkdir()
+    for name in ("chelsea", "coffee", "astronaut", "rocket"):
+        Image.fromarray(getattr(skimage.data, name)()).save(f"images/{name}.png")
+    Path("images/notes.txt").write_text("no picture")
+    asked = ["paper", "hessian-impact", "--images", "images", "--out", "out"]
+    assert main([*asked, "--count", "3"]) == 0
+    said = capsys.readouterr()
+    assert "efficientnet-lite0, 3 photographs" in said.out
+    assert said.err == ""
+    ledger = Path("out/hessian-impact.jsonl")
+    lines = ledger.read_text().splitlines()
+    assert len(lines) == 4
+    # Cut in the middle of the last line, and one record marked.
+    marked = json.loads(lines[1])
+    assert marked["photograph"] == "astronaut.png"
+    ledger.write_text("\n".join([lines[0], json.dumps(marked | {"L": 123.0}), lines[2], lines[3][:20]]))
+    assert main([*asked, "--count", "9"]) == 0
+    said = capsys.readouterr()
+    assert (
+        said.err == "secondsight: note: --images images has 4 images, fewer than the 9 asked for: they are all used\n"
+    )
+    record = json.loads(Path("out/hessian-impact.json").read_text())
+    found = record["numbers"]["photographs"]
+    assert [r["photograph"] for r in found] == ["astronaut.png", "chelsea.png", "coffee.png", "rocket.png"]
+    assert found[0]["L"] == 123.0
+    assert len(ledger.read_text().splitlines()) == 5
+    model = ss.load_model()
+    for r in found[1:]:
+        e = ss.explain(model, f"images/{r['photograph']}", lambda1=0.0)
+        assert r["probability"] == pytest.approx(e.probability, rel=1e-6)
+        allowed = e.second_order.error + r["angle_error"]["10.0"] + 0.5
+        assert abs(r["angle"]["10.0"] - e.second_order.angle) <= allowed
+        assert 0 < r["explained"] <= 1
+    assert main([*asked, "--seed", "5", "--count", "1"]) == 0
+    assert len(ledger.read_text().splitlines()) == 2
+
+
+def test_rank_correlation() -> None:
+    assert rank_correlation([1, 2, 3, 4], [10, 20, 40, 80]) == pytest.approx(1)
+    assert rank_correlation([1, 2, 3, 4], [5, 4, 3, -9]) == pytest.approx(-1)
+    assert rank_correlation([1, 2, 3], [7, 7, 7]) == 0
+    x, y = np.random.default_rng(0).integers(0, 9, (2, 50)).tolist()
+    assert rank_correlation(x, y) == pytest.approx(float(scipy.stats.spearmanr(x, y).statistic))
+
+
+def test_distance_of_unit_maps() -> None:
+    for degrees in (0.0, 10.0, 90.0, 180.0):
+        u, v = (np.array([math.cos(a), math.sin(a)]) for a in (0.0, math.radians(degrees)))
+        assert distance(degrees) == pytest.approx(float(np.linalg.norm(u - v)), abs=1e-12)
+
+
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     Path("taken").write_text("a file")
     assert main(["paper", "rank-one", "--out", "taken"]) == 2
     assert capsys.readouterr().err == "secondsight: error: --out must be a folder, not the file taken\n"
+    Path("empty").mkdir()
+    for folder, words in (("empty", "a folder with images"), ("nowhere", "a folder"), ("taken", "a folder")):
+        assert main(["paper", "hessian-impact", "--images", folder]) == 2
+        said = capsys.readouterr().err
+        assert f"--images must be {words}" in said
+        assert said.count("\n") == 1
     assert main(["paper", "rank-two"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

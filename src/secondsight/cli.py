@@ -31,8 +31,9 @@ from secondsight.console import (
     show_json,
 )
 from secondsight.explanation import demo_figure, save_figure
-from secondsight.paper import RESULTS
+from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED
 from secondsight.paper.finding import Finding
+from secondsight.paper.photographs import photographs
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 
@@ -134,9 +135,7 @@ def explain(
         ),
     ] = None,
     seed: options.Seed = 0,
-    model: Annotated[
-        str, typer.Option(metavar="NAME", help="The classifier; `secondsight models` lists them.")
-    ] = zoo.DEFAULT,
+    model: options.Model = zoo.DEFAULT,
     out: options.Out = Path("out"),
     save_npz: Annotated[
         bool, typer.Option("--save-npz", help="Also write the arrays beside each figure, for Explanation.load.")
@@ -256,9 +255,7 @@ def sweep(
     curvature: options.Curvature = "auto",
     groups: options.Groups = "none",
     seed: options.Seed = 0,
-    model: Annotated[
-        str, typer.Option(metavar="NAME", help="The classifier; `secondsight models` lists them.")
-    ] = zoo.DEFAULT,
+    model: options.Model = zoo.DEFAULT,
     out: options.Out = Path("out"),
     as_json: options.Json = False,
 ) -> None:
@@ -317,28 +314,74 @@ paper_app = typer.Typer(
 app.add_typer(paper_app, name="paper")
 
 
-def _paper(name: str, reproduce: Callable[..., Finding]) -> None:
+PaperOut = Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.png and NAME.json go.")]
+QUICK_PHOTOGRAPHS = 12
+
+
+def _simulated(name: str, reproduce: Callable[..., Finding]) -> None:
     def command(
-        out: Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.png and NAME.json go.")] = Path("out/paper"),
-        quick: Annotated[bool, typer.Option("--quick", help="A few points instead of all: seconds.")] = False,
+        out: PaperOut = Path("out/paper"),
+        quick: Annotated[bool, typer.Option("--quick", help="A few points instead of all.")] = False,
         seed: options.Seed = 0,
     ) -> None:
         _require_folder(out)
         with Watch(1) as watch:
             watch.photograph(0, name)
             finding = reproduce(quick=quick, seed=seed)
-            files = finding.write(out)
-        console = output()
-        for what in ("where", "claim", "measured", "verdict"):
-            console.print(f"{what}: {getattr(finding, what)}", soft_wrap=True)
-        console.print(f"written: {', '.join(map(str, files))}", soft_wrap=True)
+        _show(finding, out)
 
+    _add_paper_command(name, reproduce, command, f"secondsight paper {name} --quick")
+
+
+def _on_photographs(name: str, reproduce: Callable[..., Finding]) -> None:
+    def command(
+        images: Annotated[Path, typer.Option(metavar="DIR", help="The folder with the photographs.")],
+        model: options.Model = zoo.DEFAULT,
+        count: Annotated[
+            int | None, typer.Option(metavar="N", min=1, help="So many of them, evenly spaced by name; by default all.")
+        ] = None,
+        out: PaperOut = Path("out/paper"),
+        quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs.")] = False,
+        seed: options.Seed = 0,
+    ) -> None:
+        _require_folder(out)
+        files = photographs(images, QUICK_PHOTOGRAPHS if quick and count is None else count)
+        if count is not None and len(files) < count:
+            complain(
+                f"--images {images} has {len(files)} images, fewer than the {count} asked for: they are all used",
+                "note",
+            )
+        classifier = ss.load_model(model)
+        with Watch(len(files)) as watch, _warnings_caught():
+            watch.photograph(0, name)
+
+            def done(number: int) -> None:
+                watch.photograph(number, name)
+
+            finding = reproduce(classifier, files, out, seed, done)
+        _show(finding, out)
+
+    _add_paper_command(name, reproduce, command, f"secondsight paper {name} --images DIR --quick")
+
+
+def _add_paper_command(
+    name: str, reproduce: Callable[..., Finding], command: Callable[..., None], example: str
+) -> None:
     first, _, _ = (sys.modules[reproduce.__module__].__doc__ or "").partition("\n")
-    paper_app.command(name, help=first, epilog=f"Example: secondsight paper {name} --quick")(command)
+    paper_app.command(name, help=first, epilog=f"Example: {example}")(command)
 
 
-for _name, _reproduce in RESULTS.items():
-    _paper(_name, _reproduce)
+def _show(finding: Finding, out: Path) -> None:
+    files = finding.write(out)
+    for what in ("where", "claim", "measured", "verdict"):
+        output().print(f"{what}: {getattr(finding, what)}", soft_wrap=True)
+    output().print(f"written: {', '.join(map(str, files))}", soft_wrap=True)
+
+
+for _name, _reproduce in SIMULATED.items():
+    _simulated(_name, _reproduce)
+for _name, _reproduce in ON_PHOTOGRAPHS.items():
+    _on_photographs(_name, _reproduce)
 
 
 @contextmanager

@@ -51,9 +51,9 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def complain(error: object) -> None:
-    """The one line of an error."""
-    sys.stderr.write(f"secondsight: error: {printable(error)}\n")
+def complain(what: object, kind: str = "error") -> None:
+    """The one line of an error, or of a note on what was asked."""
+    sys.stderr.write(f"secondsight: {kind}: {printable(what)}\n")
 
 
 def output() -> Console:

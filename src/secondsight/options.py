@@ -65,5 +65,6 @@ Seed = Annotated[
     int,
     typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the noise and of the eigenvalue estimate's start."),
 ]
+Model = Annotated[str, typer.Option(metavar="NAME", help="The classifier; `secondsight models` lists them.")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Where figures go, one PNG for each photograph.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per map instead of the table.")]

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from secondsight.paper.finding import Finding
+from secondsight.paper.hessian_impact import hessian_impact
 from secondsight.paper.rank_one import rank_one
 from secondsight.paper.relaxation import relaxation
 from secondsight.paper.theorems import theorems
 
-RESULTS: dict[str, Callable[..., Finding]] = {"rank-one": rank_one, "theorems": theorems, "relaxation": relaxation}
+SIMULATED: dict[str, Callable[..., Finding]] = {"rank-one": rank_one, "theorems": theorems, "relaxation": relaxation}
 """By the name of their command: functions of `quick` and `seed`."""
+
+ON_PHOTOGRAPHS: dict[str, Callable[..., Finding]] = {"hessian-impact": hessian_impact}
+"""Functions of the model, the photographs, the folder for files, the seed, and a function that is told the progress."""

@@ -1,0 +1,79 @@
+"""The photographs of a run, and what is known of each: kept line by line, so that an interrupted run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from secondsight.errors import InputError, SecondsightError
+
+SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".tif", ".tiff")
+
+Record = dict[str, Any]
+
+
+def photographs(folder: Path, most: int | None) -> list[Path]:
+    """The folder's images by name: every n-th where fewer are wanted, so that they stand for all."""
+    if not folder.is_dir():
+        raise InputError("--images", "a folder", repr(str(folder)))
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+    if not files:
+        raise InputError(
+            "--images", f"a folder with images ({', '.join(SUFFIXES)})", f"{str(folder)!r}, which has none"
+        )
+    if most is None or most >= len(files):
+        return files
+    return [files[i * len(files) // most] for i in range(most)]
+
+
+class Ledger:
+    """Records by photograph in a file of JSON lines, under a first line that says what they are records of.
+
+    A file of other settings is begun anew; a line that an interrupt cut short is left out.
+    """
+
+    def __init__(self, path: Path, settings: Record) -> None:
+        self.path = path
+        self.records: dict[str, Record] = {}
+        lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+        kept = [record for record in map(_parsed, lines) if record is not None]
+        if kept and kept[0] == settings:
+            self.records = {record.pop("photograph"): record for record in kept[1:] if "photograph" in record}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_name(f".{path.name}.new")
+            head = [settings, *({"photograph": name} | record for name, record in self.records.items())]
+            temporary.write_text("".join(json.dumps(line) + "\n" for line in head), "utf-8")
+            temporary.replace(path)
+        except OSError as error:
+            raise SecondsightError(f"{path} cannot be written: {error.strerror or error}") from None
+
+    def fill(
+        self, files: Iterable[Path], measure: Callable[[Path], Record], done: Callable[[int], None]
+    ) -> list[Record]:
+        """A record for each file, measured where there is none yet; those that are no images are left out."""
+        found = []
+        for number, file in enumerate(files):
+            if file.name not in self.records:
+                self._add(file.name, measure(file))
+            found.append({"photograph": file.name} | self.records[file.name])
+            done(number + 1)
+        return found
+
+    def _add(self, name: str, record: Record) -> None:
+        self.records[name] = record
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"photograph": name} | record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _parsed(line: str) -> Record | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
