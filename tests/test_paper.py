@@ -138,6 +138,24 @@ def test_hessian_impact_is_measured_once_for_each_photograph(
     assert len(ledger.read_text().splitlines()) == 2
 
 
+def test_input_multiplication(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, a shift of the input that the network takes back changes nothing; with it, completeness holds."""
+    monkeypatch.chdir(tmp_path)
+    Path("images").mkdir()
+    for name in ("chelsea", "coffee"):
+        Image.fromarray(getattr(skimage.data, name)()).save(f"images/{name}.png")
+    assert main(["paper", "input-multiplication", "--images", "images", "--out", "out"]) == 0
+    record = json.loads(Path("out/input-multiplication.json").read_text())
+    for found in record["numbers"]["photographs"]:
+        for method in ("gradient", "integrated-gradients", "cafo", "caso"):
+            assert found["shift"][method] < 1e-2
+            assert found["shift_times"][method] > 0.05
+            assert found["brightness_times"][method] > found["brightness"][method]
+        assert found["incomplete_times"] < 0.2 < found["incomplete"]
+    with Image.open("out/input-multiplication.png") as figure:
+        assert figure.width > 1000
+
+
 def test_rank_correlation() -> None:
     assert rank_correlation([1, 2, 3, 4], [10, 20, 40, 80]) == pytest.approx(1)
     assert rank_correlation([1, 2, 3, 4], [5, 4, 3, -9]) == pytest.approx(-1)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from secondsight.curvature.hessian import curvature_at
 from secondsight.model import Classifier
@@ -54,8 +55,8 @@ def hessian_impact(
         claim="At low confidence CASO differs much from CAFO; at high confidence they are nearly the same.",
         measured=f"{model.name}, {len(records)} photographs. At c1 = 10: mean distance {low:.3f} for the least sure "
         f"tenth and {high:.3f} for the surest; rank correlation with the confidence {rho:.2f}. At c1 = L/4, which "
-        f"leaves the size of H out: {low_relative:.3f} and {high_relative:.3f}, rank correlation {rho_relative:.2f}. The "
-        f"rank-one part explains {fmean(explained):.0%} of L on average.",
+        f"leaves the size of H out: {low_relative:.3f} and {high_relative:.3f}, rank correlation {rho_relative:.2f}. "
+        f"The rank-one part explains {fmean(explained):.0%} of L on average.",
         verdict="holds" if rho < -0.3 and rho_relative < -0.3 else "holds in part" if rho < -0.3 else "does not hold",
         numbers={
             "settings": settings,
@@ -116,17 +117,17 @@ def rank_correlation(x: list[float], y: list[float]) -> float:
     """Spearman's; 0 where one side is constant."""
     if len(x) < 2:
         return 0.0
-    ranks = torch.tensor([_ranks(x), _ranks(y)], dtype=torch.float64)
+    ranks = torch.stack([_ranks(x), _ranks(y)])
     if bool((ranks.std(1) == 0).any()):
         return 0.0
     return float(torch.corrcoef(ranks)[0, 1])
 
 
-def _ranks(values: list[float]) -> list[float]:
+def _ranks(values: list[float]) -> Tensor:
     """Ties share their mean rank."""
-    return [
-        sum(other < value for other in values) + (sum(other == value for other in values) - 1) / 2 for value in values
-    ]
+    _, place, counts = torch.tensor(values, dtype=torch.float64).unique(return_inverse=True, return_counts=True)
+    mean: Tensor = (counts.cumsum(0) - (counts + 1) / 2)[place]
+    return mean
 
 
 def _ends(sure: list[float], distances: list[float]) -> tuple[float, float]:
