@@ -16,7 +16,10 @@ from PIL import Image
 import secondsight as ss
 from secondsight.cli import main
 from secondsight.paper import SIMULATED
+from secondsight.paper.hessian_cost import hessian_cost
+from secondsight.paper.hessian_examples import hessian_examples
 from secondsight.paper.hessian_impact import distance, rank_correlation
+from secondsight.paper.lambda1_sweep import lambda1_sweep, lonely_share
 from secondsight.paper.rank_one import error
 from secondsight.paper.relaxation import best_in_ball, best_of_size, penalised_with
 from secondsight.paper.theorems import theorems
@@ -154,6 +157,50 @@ def test_input_multiplication(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert found["incomplete_times"] < 0.2 < found["incomplete"]
     with Image.open("out/input-multiplication.png") as figure:
         assert figure.width > 1000
+
+
+def small(folder: Path) -> tuple[ss.Classifier, list[Path]]:
+    """A network with the confidence of a picture in its contrast, and pictures of rising contrast."""
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(600, 30))
+    for i, parameter in enumerate(net.parameters()):
+        noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(i))
+        parameter.data.copy_(noise * 0.3 if parameter.ndim > 1 else noise * 0)
+    folder.mkdir()
+    files = []
+    for i in range(6):
+        noise = np.random.default_rng(i).random((12, 12, 3))
+        files.append(folder / f"{i}.png")
+        Image.fromarray(np.uint8(255 * (i + 1) / 6 * noise)).save(files[-1])
+    return ss.Classifier(net, size=12, name="small"), files
+
+
+def test_the_cost_of_the_hessian_and_its_eigenvalues(tmp_path: Path) -> None:
+    model, files = small(tmp_path / "images")
+    found = hessian_cost(model, files, tmp_path, 0, lambda number: None)
+    values = np.array(found.numbers["eigenvalues"])
+    assert len(values) <= 29
+    assert found.numbers["top"] == pytest.approx(values[:20].tolist(), rel=1e-3)
+    assert values.sum() == pytest.approx(ss.input_hessian(model, files[0]).trace(), rel=1e-5)
+
+
+def test_examples_are_the_least_and_the_most_confident(tmp_path: Path) -> None:
+    model, files = small(tmp_path / "images")
+    found = hessian_examples(model, files, tmp_path, 0, lambda number: None)
+    sure = [record["probability"] for record in found.numbers["confidences"]]
+    shown = [e["probability"] for e in found.numbers["shown"]]
+    assert shown == pytest.approx(sorted(sure), rel=1e-5)
+    assert len(found.figure.axes) == 18
+
+
+def test_lambda1_sweep_and_lonely_pixels(tmp_path: Path) -> None:
+    model, files = small(tmp_path / "images")
+    found = lambda1_sweep(model, files[:2], tmp_path, 0, lambda number: None)
+    assert all(record["rising"] for record in found.numbers["photographs"])
+    delta = torch.zeros(3, 5, 5)
+    delta[0, 0, 0] = delta[1, 2, 2] = delta[2, 3, 3] = -1
+    assert lonely_share(delta) == pytest.approx(1 / 3)
+    assert lonely_share(torch.zeros(3, 4, 4)) == 0
+    assert lonely_share(torch.ones(3, 4, 4)) == 0
 
 
 def test_rank_correlation() -> None:
