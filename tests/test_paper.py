@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from pathlib import Path
@@ -15,7 +16,7 @@ from PIL import Image
 
 import secondsight as ss
 from secondsight.cli import main
-from secondsight.paper import SIMULATED
+from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED
 from secondsight.paper.hessian_cost import hessian_cost
 from secondsight.paper.hessian_examples import hessian_examples
 from secondsight.paper.hessian_impact import distance, rank_correlation
@@ -201,6 +202,22 @@ def test_lambda1_sweep_and_lonely_pixels(tmp_path: Path) -> None:
     assert lonely_share(delta) == pytest.approx(1 / 3)
     assert lonely_share(torch.zeros(3, 4, 4)) == 0
     assert lonely_share(torch.ones(3, 4, 4)) == 0
+
+
+def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    model, _ = small(tmp_path / "images")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ss, "load_model", lambda name: model)
+    assert main(["paper", "all", "--images", "images", "--quick", "--out", "out"]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1] == "report: out/report.md, out/report.html"
+    for report in ("report.md", "report.html"):
+        text = (tmp_path / "out" / report).read_text("utf-8")
+        for name in (*SIMULATED, *ON_PHOTOGRAPHS):
+            record = json.loads((tmp_path / f"out/{name}.json").read_text())
+            assert f"{name}.png" in text
+            assert record["verdict"] in text
+            assert (html.escape(record["measured"]) if report.endswith("html") else record["measured"]) in text
 
 
 def test_rank_correlation() -> None:

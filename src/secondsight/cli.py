@@ -34,6 +34,7 @@ from secondsight.explanation import demo_figure, save_figure
 from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED
 from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import photographs
+from secondsight.paper.report import write_report
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 
@@ -333,35 +334,68 @@ def _simulated(name: str, reproduce: Callable[..., Finding]) -> None:
     _add_paper_command(name, reproduce, command, f"secondsight paper {name} --quick")
 
 
+Images = Annotated[Path, typer.Option(metavar="DIR", help="The folder with the photographs.")]
+Count = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="So many of them, evenly spaced by name; by default all.")
+]
+
+
 def _on_photographs(name: str, reproduce: Callable[..., Finding]) -> None:
     def command(
-        images: Annotated[Path, typer.Option(metavar="DIR", help="The folder with the photographs.")],
+        images: Images,
         model: options.Model = zoo.DEFAULT,
-        count: Annotated[
-            int | None, typer.Option(metavar="N", min=1, help="So many of them, evenly spaced by name; by default all.")
-        ] = None,
+        count: Count = None,
         out: PaperOut = Path("out/paper"),
         quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs.")] = False,
         seed: options.Seed = 0,
     ) -> None:
         _require_folder(out)
-        files = photographs(images, QUICK_PHOTOGRAPHS if quick and count is None else count)
-        if count is not None and len(files) < count:
-            complain(
-                f"--images {images} has {len(files)} images, fewer than the {count} asked for: they are all used",
-                "note",
-            )
-        classifier = ss.load_model(model)
-        with Watch(len(files)) as watch, _warnings_caught():
-            watch.photograph(0, name)
-
-            def done(number: int) -> None:
-                watch.photograph(number, name)
-
-            finding = reproduce(classifier, files, out, seed, done)
-        _show(finding, out)
+        files = _photographs(images, count, quick)
+        _show(_measured(name, reproduce, ss.load_model(model), files, out, seed), out)
 
     _add_paper_command(name, reproduce, command, f"secondsight paper {name} --images DIR --quick")
+
+
+@paper_app.command("all", epilog="Example: secondsight paper all --images DIR --count 300 --out report")
+def _everything(
+    images: Images,
+    model: options.Model = zoo.DEFAULT,
+    count: Count = None,
+    out: PaperOut = Path("out/paper"),
+    quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs, few points.")] = False,
+    seed: options.Seed = 0,
+) -> None:
+    """All results, and a report of them: report.md and report.html."""
+    _require_folder(out)
+    files = _photographs(images, count, quick)
+    classifier = ss.load_model(model)
+    findings = []
+    for name, reproduce in SIMULATED.items():
+        with Watch(1) as watch:
+            watch.photograph(0, name)
+            findings.append(reproduce(quick=quick, seed=seed))
+        _show(findings[-1], out)
+    for name, reproduce in ON_PHOTOGRAPHS.items():
+        findings.append(_measured(name, reproduce, classifier, files, out, seed))
+        _show(findings[-1], out)
+    output().print(f"report: {', '.join(map(str, write_report(findings, out)))}", soft_wrap=True)
+
+
+def _photographs(images: Path, count: int | None, quick: bool) -> list[Path]:
+    files = photographs(images, QUICK_PHOTOGRAPHS if quick and count is None else count)
+    if count is not None and len(files) < count:
+        complain(
+            f"--images {images} has {len(files)} images, fewer than the {count} asked for: they are all used", "note"
+        )
+    return files
+
+
+def _measured(
+    name: str, reproduce: Callable[..., Finding], model: ss.Classifier, files: list[Path], out: Path, seed: int
+) -> Finding:
+    with Watch(len(files)) as watch, _warnings_caught():
+        watch.photograph(0, name)
+        return reproduce(model, files, out, seed, lambda number: watch.photograph(number, name))
 
 
 def _add_paper_command(
