@@ -17,6 +17,7 @@ from PIL import Image
 import secondsight as ss
 from secondsight.cli import main
 from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED
+from secondsight.paper.comparison import comparison, object_mask
 from secondsight.paper.hessian_cost import hessian_cost
 from secondsight.paper.hessian_examples import hessian_examples
 from secondsight.paper.hessian_impact import distance, rank_correlation
@@ -202,6 +203,32 @@ def test_lambda1_sweep_and_lonely_pixels(tmp_path: Path) -> None:
     assert lonely_share(delta) == pytest.approx(1 / 3)
     assert lonely_share(torch.zeros(3, 4, 4)) == 0
     assert lonely_share(torch.ones(3, 4, 4)) == 0
+
+
+def test_comparison_knows_where_the_object_is(tmp_path: Path) -> None:
+    """Boxes are cut and scaled as the photograph is; a map inside its box gets a focus above 1."""
+    model, files = small(tmp_path / "images")
+    wide = tmp_path / "images" / "6.png"
+    Image.new("RGB", (24, 12), "white").save(wide)
+    model = ss.Classifier(model.net, size=12, resize=12, name="small")
+    mask = object_mask(model, wide, [(6, 0, 11, 11)])
+    assert mask.shape == (12, 12)
+    assert bool(mask[:, :6].all())
+    assert not bool(mask[:, 6:].any())
+    assert not bool(object_mask(model, wide, []).any())
+    (tmp_path / "boxes.csv").write_text("file,x0,y0,x1,y1\n0.png,0,0,5,11\n0.png,6,0,11,2\n")
+    found = comparison(model, files[:2], tmp_path, 0, lambda number: None)
+    first, second = found.numbers["photographs"]
+    assert first["area"] == pytest.approx(90 / 144)
+    assert second["area"] == 0
+    delta = ss.explain(model, files[0], "gradient").delta.abs().sum(0)
+    inside = float(delta[:, :6].sum() + delta[:3, 6:].sum())
+    assert first["inside"]["gradient"] == pytest.approx(inside / float(delta.sum()), rel=1e-5)
+    assert found.numbers["focus"]["gradient"] == pytest.approx(first["inside"]["gradient"] / first["area"])
+    assert len(found.figure.axes) == 2 * 9
+    (tmp_path / "boxes.csv").write_text("file,x0\n0.png,0\n")
+    with pytest.raises(ss.SecondsightError, match="must have the columns"):
+        comparison(model, files[:1], tmp_path, 0, lambda number: None)
 
 
 def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

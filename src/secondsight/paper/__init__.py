@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from secondsight.paper.comparison import comparison
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_cost import hessian_cost
 from secondsight.paper.hessian_examples import hessian_examples
@@ -22,6 +23,7 @@ ON_PHOTOGRAPHS: dict[str, Callable[..., Finding]] = {
     "hessian-examples": hessian_examples,
     "hessian-cost": hessian_cost,
     "lambda1-sweep": lambda1_sweep,
+    "comparison": comparison,
     "input-multiplication": input_multiplication,
 }
 """Functions of the model, the photographs, the folder for files, the seed, and a function that is told the progress."""

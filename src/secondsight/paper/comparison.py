@@ -1,0 +1,120 @@
+"""Figure 4 and appendix H: photographs by methods, and whether the maps lie on the object where its box is known.
+
+A file boxes.csv beside the photographs or one folder up (columns file, x0, y0, x1, y1) tells where the objects are.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from secondsight.comparison import COLUMNS, TITLES, compare
+from secondsight.errors import SecondsightError
+from secondsight.explanation import write_whole
+from secondsight.images import read
+from secondsight.model import Classifier
+from secondsight.paper.finding import Finding
+from secondsight.paper.photographs import Ledger, Record
+from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture
+from secondsight.render.normalise import normalise
+
+SHOWN = 6
+OURS = ("cafo", "caso", "smooth-cafo", "smooth-caso")
+
+Box = tuple[float, float, float, float]
+
+
+def comparison(model: Classifier, files: list[Path], out: Path, seed: int, progress: Callable[[int], None]) -> Finding:
+    model.require_pictures()
+    boxes = read_boxes(files[0].parent)
+    maps = out / "comparison-maps"
+    settings = {"model": model.name, "seed": seed, "methods": list(COLUMNS), "boxes": bool(boxes), "format": 1}
+    ledger = Ledger(out / "comparison.jsonl", settings)
+    records = ledger.fill(files, lambda file: measure(model, file, boxes.get(file.name, []), maps, seed), progress)
+    with_box = [record for record in records if record["area"]]
+    focus = {m: fmean(r["inside"][m] / r["area"] for r in with_box) for m in COLUMNS} if with_box else {}
+    others = [m for m in COLUMNS if m not in OURS]
+    better = bool(focus) and min(focus[m] for m in OURS) > max(focus[m] for m in others)
+    best = bool(focus) and max(focus[m] for m in OURS) > max(focus[m] for m in others)
+    told = "; ".join(f"{TITLES[m]} {focus[m]:.2f}" for m in focus)
+    return Finding(
+        name="comparison",
+        where="Figure 4, appendix H",
+        claim="CAFO, CASO, SmoothCAFO and SmoothCASO are more coherent with the object of interest than the gradient, "
+        "SmoothGrad and Integrated Gradients.",
+        measured=f"{model.name}, {len(records)} photographs. "
+        + (
+            f"How much of a map lies in the object's box, over what the box's area would hold by chance: {told}."
+            if focus
+            else "No boxes.csv was found, so only the eye can tell."
+        ),
+        verdict="holds" if better else "holds in part" if best or not focus else "does not hold",
+        numbers={"settings": settings, "focus": focus, "photographs": records},
+        figure=_figure(model.name, files[:SHOWN], maps),
+    )
+
+
+def measure(model: Classifier, file: Path, boxes: list[Box], maps: Path, seed: int) -> Record:
+    (entries,) = compare(model, file, "all", seed=seed).rows
+    shades = {entry.method: normalise(entry.explanation.delta.numpy()) for entry in entries}
+    seen = entries[0].explanation
+    arrays: dict[str, Any] = {name: (255 * shade).astype(np.uint8) for name, shade in shades.items()}
+    arrays["input"] = seen.input.numpy()
+    write_whole(maps / f"{file.name}.npz", lambda stream: np.savez_compressed(stream, **arrays))
+    inside = object_mask(model, file, boxes)
+    weights = {entry.method: entry.explanation.delta.abs().sum(0).double() for entry in entries}
+    return {
+        "label": seen.label,
+        "probability": seen.probability,
+        "area": float(inside.double().mean()),
+        "inside": {m: float(w[inside].sum() / w.sum()) if bool(w.any()) else 0.0 for m, w in weights.items()},
+        "cost": {entry.method: entry.gradient_equivalents for entry in entries},
+        "sparsity": {entry.method: entry.explanation.sparsity for entry in entries},
+        "relative_gap": {entry.method: entry.explanation.relative_gap for entry in entries},
+    }
+
+
+def object_mask(model: Classifier, file: Path, boxes: list[Box]) -> Tensor:
+    """Which pixels of what the network sees lie in a box: the boxes, cut and scaled as the photograph is."""
+    photograph = read(file, model.channels)
+    drawn = Image.new("RGB", photograph.size)
+    for box in boxes:
+        ImageDraw.Draw(drawn).rectangle(box, fill="white")
+    return model.load(drawn)[0] > 0.5
+
+
+def read_boxes(folder: Path) -> dict[str, list[Box]]:
+    """The boxes of each file, from boxes.csv; none where there is no such file."""
+    found: dict[str, list[Box]] = defaultdict(list)
+    for path in (folder / "boxes.csv", folder.parent / "boxes.csv"):
+        if not path.is_file():
+            continue
+        try:
+            with path.open(newline="", encoding="utf-8") as file:
+                for row in csv.DictReader(file):
+                    found[row["file"]].append((float(row["x0"]), float(row["y0"]), float(row["x1"]), float(row["y1"])))
+        except (KeyError, TypeError, ValueError) as error:
+            raise SecondsightError(
+                f"{path} must have the columns file, x0, y0, x1 and y1, filled in ({error!r})"
+            ) from None
+        break
+    return found
+
+
+def _figure(name: str, files: list[Path], maps: Path) -> Figure:
+    rows = []
+    for number, file in enumerate(files):
+        with np.load(maps / f"{file.name}.npz", allow_pickle=False) as arrays:
+            panels = [Panel(picture(arrays["input"]))]
+            panels += [Panel(arrays[m] / 255, TITLES[m] if number == 0 else "") for m in COLUMNS]
+        rows.append(Row(panels, len(panels), fontsize=9))
+    return maps_figure(name, rows, 1.7 * (len(COLUMNS) + 1), PAPER_COLOURS)
