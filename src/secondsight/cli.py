@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,17 +25,17 @@ from secondsight.console import (
     complain,
     output,
     report,
+    require_folder,
     show_json,
+    warnings_caught,
 )
 from secondsight.explanation import demo_figure, save_figure
-from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED
-from secondsight.paper.finding import Finding
-from secondsight.paper.photographs import photographs
-from secondsight.paper.report import write_report
+from secondsight.paper_cli import paper_app
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 
 app = typer.Typer(add_completion=False, epilog="Example: secondsight explain cat.jpg dog.jpg --out maps")
+app.add_typer(paper_app, name="paper")
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -144,7 +141,7 @@ def explain(
     as_json: options.Json = False,
 ) -> None:
     """Explain photographs: write a figure for each and print a table."""
-    _require_folder(out)
+    require_folder(out)
     asked: Record = {
         "method": method,
         "target": target,
@@ -216,7 +213,7 @@ def compare(
 
     The cost of a map is in g.e., gradient equivalents: its time over that of one gradient of the loss.
     """
-    _require_folder(out)
+    require_folder(out)
     chosen = check_methods(methods)
     asked: Record = {
         "target": target,
@@ -263,7 +260,7 @@ def sweep(
     """Show what lambda1 does: CAFO, CASO and the clipped gradient at the paper's eight values and along the automatic
     path, the share of zeros (eta) below each map, the chosen ones framed.
     """
-    _require_folder(out)
+    require_folder(out)
     asked: Record = {"target": target, "c1": c1, "curvature": curvature, "groups": _groups(groups), "seed": seed}
     classifier = _checked_model(model, asked)
 
@@ -282,9 +279,9 @@ def demo(
     """Explain the photograph that comes with secondsight by CAFO, CASO and their smooth versions."""
     if out.suffix.lower() != ".png" or out.is_dir():
         raise ss.InputError("--out", "the name of a .png file", repr(str(out)))
-    _require_folder(out.parent)
+    require_folder(out.parent)
     photograph = ss.example_photograph()
-    with Watch(4) as watch, _warnings_caught():
+    with Watch(4) as watch, warnings_caught():
         classifier = ss.load_model()
         explanations: dict[str, ss.Explanation] = {}
         for number, method in enumerate(("cafo", "caso", "smooth-cafo", "smooth-caso")):
@@ -307,126 +304,6 @@ def models() -> None:
     output().print(table)
 
 
-paper_app = typer.Typer(
-    help="Results of the paper, measured anew: each command writes a figure and the numbers behind it, and says "
-    "whether the paper's claim holds.",
-    no_args_is_help=True,
-)
-app.add_typer(paper_app, name="paper")
-
-
-PaperOut = Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.png and NAME.json go.")]
-QUICK_PHOTOGRAPHS = 12
-
-
-def _simulated(name: str, reproduce: Callable[..., Finding]) -> None:
-    def command(
-        out: PaperOut = Path("out/paper"),
-        quick: Annotated[bool, typer.Option("--quick", help="A few points instead of all.")] = False,
-        seed: options.Seed = 0,
-    ) -> None:
-        _require_folder(out)
-        with Watch(1) as watch:
-            watch.photograph(0, name)
-            finding = reproduce(quick=quick, seed=seed)
-        _show(finding, out)
-
-    _add_paper_command(name, reproduce, command, f"secondsight paper {name} --quick")
-
-
-Images = Annotated[Path, typer.Option(metavar="DIR", help="The folder with the photographs.")]
-Count = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="So many of them, evenly spaced by name; by default all.")
-]
-
-
-def _on_photographs(name: str, reproduce: Callable[..., Finding]) -> None:
-    def command(
-        images: Images,
-        model: options.Model = zoo.DEFAULT,
-        count: Count = None,
-        out: PaperOut = Path("out/paper"),
-        quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs.")] = False,
-        seed: options.Seed = 0,
-    ) -> None:
-        _require_folder(out)
-        files = _photographs(images, count, quick)
-        _show(_measured(name, reproduce, ss.load_model(model), files, out, seed), out)
-
-    _add_paper_command(name, reproduce, command, f"secondsight paper {name} --images DIR --quick")
-
-
-@paper_app.command("all", epilog="Example: secondsight paper all --images DIR --count 300 --out report")
-def _everything(
-    images: Images,
-    model: options.Model = zoo.DEFAULT,
-    count: Count = None,
-    out: PaperOut = Path("out/paper"),
-    quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs, few points.")] = False,
-    seed: options.Seed = 0,
-) -> None:
-    """All results, and a report of them: report.md and report.html."""
-    _require_folder(out)
-    files = _photographs(images, count, quick)
-    classifier = ss.load_model(model)
-    findings = []
-    for name, reproduce in SIMULATED.items():
-        with Watch(1) as watch:
-            watch.photograph(0, name)
-            findings.append(reproduce(quick=quick, seed=seed))
-        _show(findings[-1], out)
-    for name, reproduce in ON_PHOTOGRAPHS.items():
-        findings.append(_measured(name, reproduce, classifier, files, out, seed))
-        _show(findings[-1], out)
-    output().print(f"report: {', '.join(map(str, write_report(findings, out)))}", soft_wrap=True)
-
-
-def _photographs(images: Path, count: int | None, quick: bool) -> list[Path]:
-    files = photographs(images, QUICK_PHOTOGRAPHS if quick and count is None else count)
-    if count is not None and len(files) < count:
-        complain(
-            f"--images {images} has {len(files)} images, fewer than the {count} asked for: they are all used", "note"
-        )
-    return files
-
-
-def _measured(
-    name: str, reproduce: Callable[..., Finding], model: ss.Classifier, files: list[Path], out: Path, seed: int
-) -> Finding:
-    with Watch(len(files)) as watch, _warnings_caught():
-        watch.photograph(0, name)
-        return reproduce(model, files, out, seed, lambda number: watch.photograph(number, name))
-
-
-def _add_paper_command(
-    name: str, reproduce: Callable[..., Finding], command: Callable[..., None], example: str
-) -> None:
-    first, _, _ = (sys.modules[reproduce.__module__].__doc__ or "").partition("\n")
-    paper_app.command(name, help=first, epilog=f"Example: {example}")(command)
-
-
-def _show(finding: Finding, out: Path) -> None:
-    files = finding.write(out)
-    for what in ("where", "claim", "measured", "verdict"):
-        output().print(f"{what}: {getattr(finding, what)}", soft_wrap=True)
-    output().print(f"written: {', '.join(map(str, files))}", soft_wrap=True)
-
-
-for _name, _reproduce in SIMULATED.items():
-    _simulated(_name, _reproduce)
-for _name, _reproduce in ON_PHOTOGRAPHS.items():
-    _on_photographs(_name, _reproduce)
-
-
-@contextmanager
-def _warnings_caught() -> Iterator[list[warnings.WarningMessage]]:
-    """What any library warns users of, to become notes; what it warns developers of is dropped."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        yield caught
-
-
 def _each(
     photographs: Sequence[Path],
     out: Path,
@@ -443,7 +320,7 @@ def _each(
         for number, (photograph, figure) in enumerate(zip(photographs, figures, strict=True)):
             watch.photograph(number, photograph.name)
             try:
-                with _warnings_caught() as warned:
+                with warnings_caught() as warned:
                     done = work(photograph, figure, watch)
             except ss.SecondsightError as error:
                 complain(error if str(photograph) in str(error) else f"{photograph}: {error}")
@@ -500,15 +377,3 @@ def _figure_names(photographs: Sequence[Path], out: Path, suffix: str) -> list[P
         taken.add(str(name.absolute()).casefold())
         names.append(name)
     return names
-
-
-def _require_folder(folder: Path) -> None:
-    """Refuse, before any work, a folder that cannot be made or written to."""
-    try:
-        nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    except OSError as error:
-        raise ss.SecondsightError(f"--out {folder} cannot be used: {error.strerror}") from None
-    if not nearest.is_dir():
-        raise ss.InputError("--out", "a folder" if nearest == folder else "inside a folder", f"the file {nearest}")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ss.SecondsightError(f"--out {folder} cannot be used: {nearest} cannot be written to")

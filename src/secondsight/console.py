@@ -5,8 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from threading import Timer
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +19,8 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from secondsight.errors import InputError, SecondsightError
 
 Record = dict[str, Any]
 """An explanation's summary, with its photograph and figure."""
@@ -182,3 +188,24 @@ class Watch:
     def products(self, taken: float) -> None:
         """So many Hessian products were taken for this photograph."""
         self._bar.update(self._task, products=f"{taken:.3g} H-products")
+
+
+@contextmanager
+def warnings_caught() -> Iterator[list[warnings.WarningMessage]]:
+    """What any library warns users of, to become notes; what it warns developers of is dropped."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        yield caught
+
+
+def require_folder(folder: Path) -> None:
+    """Refuse, before any work, a folder that cannot be made or written to."""
+    try:
+        nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    except OSError as error:
+        raise SecondsightError(f"--out {folder} cannot be used: {error.strerror}") from None
+    if not nearest.is_dir():
+        raise InputError("--out", "a folder" if nearest == folder else "inside a folder", f"the file {nearest}")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise SecondsightError(f"--out {folder} cannot be used: {nearest} cannot be written to")
