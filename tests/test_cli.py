@@ -148,7 +148,14 @@ def test_ctrl_c_ends_with_one_line_and_whole_files(tmp_path: Path) -> None:
     path = photograph(tmp_path, "coffee")
     command = [str(COMMAND), "explain", *[str(path)] * 500, "--json", "--method", "cafo"]
     with subprocess.Popen(
-        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Tests that run in the background are started with the signal ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         strict(process.stdout.readline())
