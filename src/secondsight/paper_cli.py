@@ -72,7 +72,7 @@ def _everything(
     quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs, few points.")] = False,
     seed: options.Seed = 0,
 ) -> None:
-    """All results, and a report of them: report.md and report.html."""
+    """Every result that has a command here, and a report of them: report.md and report.html."""
     require_folder(out)
     files = _photographs(images, count, quick)
     classifier = ss.load_model(model)
