@@ -237,6 +237,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> str:
         ("good.png --max-products 1.5", "--max-products"),
         ("good.png --seed -1", "--seed"),
         ("good.png --seed 99999999999999999999", "--seed"),
+        ("good.png --preset table-9", "preset must be one of none, table-1, table-2, table-3"),
         ("good.png --out taken", "--out must be a folder, not the file taken"),
         ("good.png --out taken/deep/er", "--out must be"),
         (f"good.png --out {'o' * 300}", "too long"),
@@ -354,6 +355,21 @@ def test_options_reach_the_map(here: Path, capsys: pytest.CaptureFixture[str], m
     e = ss.Explanation.load("out/good.npz")
     assert {name: e.settings[name] for name in asked} == asked
     assert (e.method, e.label, e.lambda2, e.curvature) == ("caso", "grey", 7.0, "exact")
+
+
+def test_a_preset_gives_what_the_user_does_not(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, torch.nn.Tanh())
+    asked = ["explain", "good.png", "--method", "smooth-caso", "--preset", "table-3", "--save-npz"]
+    assert main(asked) == 0
+    settings = ss.Explanation.load("out/good.npz").settings
+    assert {name: settings[name] for name in ("n", "sigma", "c1")} == {"n": 32, "sigma": 0.15, "c1": 10.0}
+    assert tuple(settings["lambda1"]) == ss.PRESETS["table-3"]["lambda1"]
+    assert main([*asked, "--n", "50", "--lambda1", "auto"]) == 0
+    settings = ss.Explanation.load("out/good.npz").settings
+    assert (settings["n"], settings["lambda1"]) == (50, "auto")
+    assert main(["compare", "good.png", "--methods", "smoothgrad", "--preset", "table-3", "--json"]) == 0
 
 
 def test_options_reach_smooth_maps_and_rivals(

@@ -1,14 +1,16 @@
-"""The paper's results that need no photographs: the numbers behind them, and the files they write."""
+"""The paper's results: the numbers behind them, and the files they write."""
 
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import scipy.stats
 import skimage.data
 import torch
@@ -20,11 +22,16 @@ from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED
 from secondsight.paper.comparison import comparison, object_mask
 from secondsight.paper.hessian_cost import hessian_cost
 from secondsight.paper.hessian_examples import hessian_examples
-from secondsight.paper.hessian_impact import distance, rank_correlation
+from secondsight.paper.hessian_impact import distance, measure, rank_correlation
+from secondsight.paper.hessian_survival import hessian_survival
 from secondsight.paper.lambda1_sweep import lambda1_sweep, lonely_share
+from secondsight.paper.non_relu import non_relu
 from secondsight.paper.rank_one import error
 from secondsight.paper.relaxation import best_in_ball, best_of_size, penalised_with
+from secondsight.paper.run import Run
+from secondsight.paper.softened import softened
 from secondsight.paper.theorems import theorems
+from shims import import_torchvision
 
 
 def test_the_error_of_the_rank_one_hessian_is_that_of_the_matrices() -> None:
@@ -115,7 +122,7 @@ def test_hessian_impact_is_measured_once_for_each_photograph(
     said = capsys.readouterr()
     assert "efficientnet-lite0, 3 photographs" in said.out
     assert said.err == ""
-    ledger = Path("out/hessian-impact.jsonl")
+    ledger = Path("out/efficientnet-lite0/hessian-impact.jsonl")
     lines = ledger.read_text().splitlines()
     assert len(lines) == 4
     # Cut in the middle of the last line, and one record marked.
@@ -127,7 +134,7 @@ def test_hessian_impact_is_measured_once_for_each_photograph(
     assert (
         said.err == "secondsight: note: --images images has 4 images, fewer than the 9 asked for: they are all used\n"
     )
-    record = json.loads(Path("out/hessian-impact.json").read_text())
+    record = json.loads(Path("out/efficientnet-lite0/hessian-impact.json").read_text())
     found = record["numbers"]["photographs"]
     assert [r["photograph"] for r in found] == ["astronaut.png", "chelsea.png", "coffee.png", "rocket.png"]
     assert found[0]["L"] == 123.0
@@ -139,6 +146,9 @@ def test_hessian_impact_is_measured_once_for_each_photograph(
         allowed = e.second_order.error + r["angle_error"]["10.0"] + 0.5
         assert abs(r["angle"]["10.0"] - e.second_order.angle) <= allowed
         assert 0 < r["explained"] <= 1
+        # The rank-one part leaves the direction alone.
+        sine = math.sin(math.radians(max(0.0, r["angle"]["10.0"] - r["angle_error"]["10.0"])))
+        assert sine <= r["rest"] / (r["L"] + 20) * 1.05
     assert main([*asked, "--seed", "5", "--count", "1"]) == 0
     assert len(ledger.read_text().splitlines()) == 2
 
@@ -150,14 +160,14 @@ def test_input_multiplication(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for name in ("chelsea", "coffee"):
         Image.fromarray(getattr(skimage.data, name)()).save(f"images/{name}.png")
     assert main(["paper", "input-multiplication", "--images", "images", "--out", "out"]) == 0
-    record = json.loads(Path("out/input-multiplication.json").read_text())
+    record = json.loads(Path("out/efficientnet-lite0/input-multiplication.json").read_text())
     for found in record["numbers"]["photographs"]:
         for method in ("gradient", "integrated-gradients", "cafo", "caso"):
             assert found["shift"][method] < 1e-2
             assert found["shift_times"][method] > 0.05
             assert found["brightness_times"][method] > found["brightness"][method]
         assert found["incomplete_times"] < 0.2 < found["incomplete"]
-    with Image.open("out/input-multiplication.png") as figure:
+    with Image.open("out/efficientnet-lite0/input-multiplication.png") as figure:
         assert figure.width > 1000
 
 
@@ -178,7 +188,7 @@ def small(folder: Path) -> tuple[ss.Classifier, list[Path]]:
 
 def test_the_cost_of_the_hessian_and_its_eigenvalues(tmp_path: Path) -> None:
     model, files = small(tmp_path / "images")
-    found = hessian_cost(model, files, tmp_path, 0, lambda number: None)
+    found = hessian_cost(Run(model, files, tmp_path))
     values = np.array(found.numbers["eigenvalues"])
     assert len(values) <= 29
     assert found.numbers["top"] == pytest.approx(values[:20].tolist(), rel=1e-3)
@@ -187,16 +197,16 @@ def test_the_cost_of_the_hessian_and_its_eigenvalues(tmp_path: Path) -> None:
 
 def test_examples_are_the_least_and_the_most_confident(tmp_path: Path) -> None:
     model, files = small(tmp_path / "images")
-    found = hessian_examples(model, files, tmp_path, 0, lambda number: None)
+    found = hessian_examples(Run(model, files, tmp_path))
     sure = [record["probability"] for record in found.numbers["confidences"]]
     shown = [e["probability"] for e in found.numbers["shown"]]
     assert shown == pytest.approx(sorted(sure), rel=1e-5)
-    assert len(found.figure.axes) == 18
+    assert len(found.figures[0].axes) == 18
 
 
 def test_lambda1_sweep_and_lonely_pixels(tmp_path: Path) -> None:
     model, files = small(tmp_path / "images")
-    found = lambda1_sweep(model, files[:2], tmp_path, 0, lambda number: None)
+    found = lambda1_sweep(Run(model, files[:2], tmp_path))
     assert all(record["rising"] for record in found.numbers["photographs"])
     delta = torch.zeros(3, 5, 5)
     delta[0, 0, 0] = delta[1, 2, 2] = delta[2, 3, 3] = -1
@@ -217,7 +227,7 @@ def test_comparison_knows_where_the_object_is(tmp_path: Path) -> None:
     assert not bool(mask[:, 6:].any())
     assert not bool(object_mask(model, wide, []).any())
     (tmp_path / "boxes.csv").write_text("file,x0,y0,x1,y1\n0.png,0,0,5,11\n0.png,6,0,11,2\n")
-    found = comparison(model, files[:2], tmp_path, 0, lambda number: None)
+    found = comparison(Run(model, files[:2], tmp_path))
     first, second = found.numbers["photographs"]
     assert first["area"] == pytest.approx(90 / 144)
     assert second["area"] == 0
@@ -225,26 +235,157 @@ def test_comparison_knows_where_the_object_is(tmp_path: Path) -> None:
     inside = float(delta[:, :6].sum() + delta[:3, 6:].sum())
     assert first["inside"]["gradient"] == pytest.approx(inside / float(delta.sum()), rel=1e-5)
     assert found.numbers["focus"]["gradient"] == pytest.approx(first["inside"]["gradient"] / first["area"])
-    assert len(found.figure.axes) == 2 * 9
+    assert len(found.figures[0].axes) == 2 * 9
     (tmp_path / "boxes.csv").write_text("file,x0\n0.png,0\n")
     with pytest.raises(ss.SecondsightError, match="must have the columns"):
-        comparison(model, files[:1], tmp_path, 0, lambda number: None)
+        comparison(Run(model, files[:1], tmp_path))
 
 
 def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two networks side by side; a result that the photographs do not allow is left out, and said."""
     model, _ = small(tmp_path / "images")
+    models = {"a": model, "b": ss.Classifier(model.net, size=12, name="b/second")}
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ss, "load_model", lambda name: model)
-    assert main(["paper", "all", "--images", "images", "--quick", "--out", "out"]) == 0
-    said = capsys.readouterr().out
-    assert said.splitlines()[-1] == "report: out/report.md, out/report.html"
+    monkeypatch.setattr(ss, "load_model", models.__getitem__)
+    asked = ["paper", "all", "--images", "images", "--model", "a, b", "--quick", "--out", "out"]
+    assert main(asked) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == "report: out/report.md, out/report.html"
+    notes = said.err.splitlines()
+    assert len(notes) == 2
+    assert all("non-relu is left out" in note and "labels are missing" in note for note in notes)
     for report in ("report.md", "report.html"):
         text = (tmp_path / "out" / report).read_text("utf-8")
-        for name in (*SIMULATED, *ON_PHOTOGRAPHS):
-            record = json.loads((tmp_path / f"out/{name}.json").read_text())
-            assert f"{name}.png" in text
-            assert record["verdict"] in text
-            assert (html.escape(record["measured"]) if report.endswith("html") else record["measured"]) in text
+        for name in set(ON_PHOTOGRAPHS) - {"non-relu"}:
+            for folder in ("small", "b-second"):
+                assert f"{folder}/{name}.png" in text
+                assert (tmp_path / "out" / folder / f"{name}.png").is_file()
+                record = json.loads((tmp_path / f"out/{folder}/{name}.json").read_text())
+                assert record["verdict"] in text
+                assert (html.escape(record["measured"]) if report.endswith("html") else record["measured"]) in text
+        assert all(f"{name}.png" in text for name in SIMULATED)
+    (tmp_path / "labels.csv").write_text("file,class_index\n" + "".join(f"{i}.png,{i}\n" for i in range(6)))
+    assert main(["paper", "non-relu", "--images", "images", "--model", "a", "--out", "out"]) == 0
+    assert capsys.readouterr().err == ""
+    assert (tmp_path / "out/small/non-relu-2.png").is_file()
+
+
+def test_a_network_made_smooth_tends_to_itself(tmp_path: Path) -> None:
+    model, files = small(tmp_path / "images")
+    x = model.tensor(files[0])[None]
+    apart = [float((softened(model, beta)(x) - model(x)).abs().max()) for beta in (1.0, 10.0, 100.0, 1e4)]
+    assert all(after < before / 2 for before, after in itertools.pairwise(apart))
+    six = ss.Classifier(lambda x: torch.nn.functional.relu6(12 * x.flatten(1) - 3), size=12)
+    rows = torch.linspace(0, 1, 432).reshape(1, 3, 12, 12)
+    assert torch.allclose(softened(six, 100.0)(rows), six(rows), atol=0.01)
+    assert not torch.equal(softened(six, 100.0)(rows), six(rows))
+    linear = ss.Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(432, 3)), size=12)
+    with pytest.raises(ss.ModelError, match="no ReLU"):
+        softened(linear, 1.0)(x)
+
+
+def test_non_relu_takes_the_smallest_beta_and_both_hessians(tmp_path: Path) -> None:
+    """Ratio of the two largest eigenvalues against dense Hessians."""
+    model, files = small(tmp_path / "images")
+    labels = {file: int(model(model.tensor(file)[None]).argmax()) for file in files}
+    rows = "".join(f"{file.name},{label}\n" for file, label in labels.items())
+    (tmp_path / "images" / "labels.csv").write_text(f"file,class_index\n{rows}")
+    found = non_relu(Run(model, files, tmp_path))
+    right = found.numbers["accuracies"]
+    assert right["relu"] == 1
+    taken = float(found.numbers["settings"]["network"].rpartition("-")[2])
+    assert right[str(taken)] >= 0.97
+    assert all(value < 0.97 for beta, value in right.items() if beta != "relu" and float(beta) < taken)
+    smooth = softened(model, taken)
+    for file, ratio in zip(files, found.numbers["ratio_of_L"], strict=True):
+        exact, approximate = (
+            ss.input_hessian(smooth, file, curvature=kind).eigh(1, tolerance=1e-6)[0][0]
+            for kind in ("exact", "gauss-newton")
+        )
+        assert ratio == pytest.approx(float(exact / approximate), rel=0.05)
+    assert len(found.figures) == 2
+    # A network that is smooth by itself needs no labels.
+    (tmp_path / "images" / "labels.csv").unlink()
+    own = non_relu(Run(smooth, files, tmp_path / "own"))
+    assert "as it is" in own.measured
+    with pytest.raises(ss.InputError, match="labels are missing"):
+        non_relu(Run(model, files, tmp_path / "none"))
+    (tmp_path / "images" / "labels.csv").write_text("name\n1.png\n")
+    with pytest.raises(ss.SecondsightError, match="must have the columns file and class_index"):
+        non_relu(Run(model, files, tmp_path / "none"))
+
+
+def test_the_direction_of_caso_does_not_hang_on_the_rank_one_part(tmp_path: Path) -> None:
+    """H = p/(1-p) gg' + R: CASO is parallel to (2 lambda2 I - R)^-1 g, and sin(angle) <= |R| / (2 lambda2)."""
+    model, files = small(tmp_path / "images")
+    for file in files[:3]:
+        record = measure(model, file, 0)
+        h = ss.input_hessian(model, file)
+        p, g = record["probability"], h.gradient
+        dense = h.matmul(torch.eye(h.size, dtype=torch.float64))
+        rest = dense - p / (1 - p) * torch.outer(g, g)
+        values = torch.linalg.eigvalsh((rest + rest.T) / 2)
+        assert float(values[0]) > -1e-5 * float(values[-1])
+        assert record["rest"] <= float(values[-1]) * (1 + 1e-4)
+        a = float(torch.linalg.eigvalsh((dense + dense.T) / 2)[-1]) + 20
+        identity = torch.eye(h.size, dtype=torch.float64)
+        caso, other = (torch.linalg.solve(a * identity - m, g) for m in (dense, rest))
+        assert float(torch.nn.functional.cosine_similarity(caso, other, dim=0)) == pytest.approx(1, abs=1e-9)
+        cosine = float(torch.nn.functional.cosine_similarity(caso, g, dim=0))
+        assert math.degrees(math.acos(cosine)) == pytest.approx(record["angle"]["10.0"], abs=0.2)
+        assert math.sqrt(1 - cosine**2) <= float(values[-1]) / a
+
+
+def test_what_is_left_of_the_hessian_with_a_penalty_and_noise(tmp_path: Path) -> None:
+    model, files = small(tmp_path / "images")
+    found = hessian_survival(Run(model, files[:2], tmp_path))
+    for record, file in zip(found.numbers["photographs"], files, strict=False):
+        e = ss.explain(model, file)
+        assert record["caso"]["dense"] == pytest.approx(e.second_order.angle, rel=1e-6)
+        u, v = e.delta.double().flatten(), e.cafo().double().flatten()
+        cosine = min(1.0, float(u @ v / u.norm() / v.norm()))
+        assert record["caso"]["chosen"] == pytest.approx(math.degrees(math.acos(cosine)), abs=0.05)
+        assert 0 <= record["caso"]["common"] <= 1
+        shares = [point["share"] for point in record["caso"]["path"]]
+        assert len(shares) >= 12
+        assert shares[0] < 1
+    assert found.verdict == "beyond the paper"
+
+
+def test_maps_of_other_pictures_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--show changes the figures and not the numbers; --pages adds figures."""
+    model, files = small(tmp_path / "images")
+    (tmp_path / "others").mkdir()
+    for i in range(8):
+        Image.fromarray(np.uint8(np.random.default_rng(90 + i).random((12, 12, 3)) * 255)).save(
+            tmp_path / f"others/o{i}.png"
+        )
+    shown = sorted((tmp_path / "others").iterdir())
+    plain, other = (hessian_examples(Run(model, files, tmp_path, shown=some)) for some in (None, shown))
+    assert plain.measured == other.measured
+    first, second = (np.asarray(found.figures[0].axes[0].images[0].get_array()) for found in (plain, other))
+    assert not np.array_equal(first, second)
+    found = comparison(Run(model, files[:1], tmp_path, shown=shown, pages=2))
+    assert [len(figure.axes) for figure in found.figures] == [6 * 9, 2 * 9]
+    assert [path.name for path in found.write(tmp_path)] == ["comparison.png", "comparison-2.png", "comparison.json"]
+
+
+def test_se_resnet_50_with_random_weights_runs(tmp_path: Path) -> None:
+    """A smoke test and nothing more: no trained SE-ResNet-50 is at hand."""
+    import_torchvision()
+    import timm
+
+    torch.manual_seed(0)
+    net = timm.create_model("seresnet50")
+    for block in net.modules():
+        # They start at zero, which cuts the gates off.
+        if isinstance(block, torch.nn.BatchNorm2d):
+            torch.nn.init.ones_(block.weight)
+    weights = net.state_dict()
+    safetensors.torch.save_file(weights, tmp_path / "random.safetensors")
+    model = ss.load_model(f"timm:seresnet50@{tmp_path / 'random.safetensors'}")
+    found = non_relu(Run(model, [ss.example_photograph()], tmp_path))
+    assert "timm:seresnet50, as it is" in found.measured
 
 
 def test_rank_correlation() -> None:
@@ -271,6 +412,19 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
         assert main(["paper", "hessian-impact", "--images", folder]) == 2
         said = capsys.readouterr().err
         assert f"--images must be {words}" in said
+        assert said.count("\n") == 1
+    Path("some").mkdir()
+    Image.new("RGB", (9, 9)).save("some/black.png")
+    for asked, words in (
+        (["hessian-impact", "--preset", "table-1"], "--preset must be none for hessian-impact"),
+        (["comparison", "--preset", "table-4"], "preset must be one of none, table-1, table-2, table-3"),
+        (["hessian-examples", "--pages", "2"], "--pages must be 1"),
+        (["comparison", "--show", "empty"], "--show must be a folder with images"),
+        (["non-relu"], "--images must be photographs with their classes in labels.csv"),
+    ):
+        assert main(["paper", *asked, "--images", "some"]) == 2
+        said = capsys.readouterr().err
+        assert words in said
         assert said.count("\n") == 1
     assert main(["paper", "rank-two"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

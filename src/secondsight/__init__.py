@@ -14,12 +14,14 @@ from secondsight.explain import explain
 from secondsight.explanation import EigenvalueBound, Explanation, PathPoint, SecondOrder
 from secondsight.images import example_photograph
 from secondsight.model import Classifier
+from secondsight.presets import PRESETS
 from secondsight.solve.certificate import Support
 from secondsight.sweep import Sweep, sweep
 from secondsight.version import __version__
 from secondsight.zoo import load_model
 
 __all__ = [
+    "PRESETS",
     "Classifier",
     "Comparison",
     "EigenvalueBound",

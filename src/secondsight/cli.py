@@ -31,6 +31,7 @@ from secondsight.console import (
 )
 from secondsight.explanation import demo_figure, save_figure
 from secondsight.paper_cli import paper_app
+from secondsight.presets import preset as options_of
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 
@@ -75,6 +76,7 @@ def _secondsight(
 
 @app.command(epilog="Example: secondsight explain cat.jpg --target 'tiger cat' --lambda1 0.05 --out maps")
 def explain(
+    context: typer.Context,
     photographs: options.Photographs,
     method: Annotated[
         str,
@@ -133,6 +135,7 @@ def explain(
         ),
     ] = None,
     seed: options.Seed = 0,
+    preset: options.Preset = "none",
     model: options.Model = zoo.DEFAULT,
     out: options.Out = Path("out"),
     save_npz: Annotated[
@@ -160,7 +163,7 @@ def explain(
         "score": score,
         "times_input": times_input,
         "seed": seed,
-    }
+    } | _of_preset(context, preset)
     classifier = _checked_model(model, asked)
 
     def work(photograph: Path, figure: Path, watch: Watch) -> list[Record]:
@@ -175,6 +178,7 @@ def explain(
 
 @app.command(epilog="Example: secondsight compare cat.jpg dog.jpg --methods caso,smooth-caso,smoothgrad --out maps")
 def compare(
+    context: typer.Context,
     photographs: options.Photographs,
     methods: Annotated[
         str,
@@ -206,6 +210,7 @@ def compare(
         ),
     ] = False,
     seed: options.Seed = 0,
+    preset: options.Preset = "none",
     out: options.Out = Path("out"),
     as_json: options.Json = False,
 ) -> None:
@@ -226,7 +231,7 @@ def compare(
         "batch_size": batch_size,
         "score": score,
         "seed": seed,
-    }
+    } | _of_preset(context, preset)
     classifiers = [_checked_model(name.strip(), asked) for name in models.split(",")]
 
     def work(photograph: Path, figure: Path, watch: Watch) -> list[Record]:
@@ -345,6 +350,13 @@ def _checked_model(name: str, asked: Record) -> ss.Classifier:
     if asked["target"] is not None and model.labels is not None:
         model.target_index(asked["target"], len(model.labels))
     return model
+
+
+def _of_preset(context: typer.Context, preset: str) -> Record:
+    """The preset's values for what the user has not given."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+    return {name: value for name, value in options_of(preset).items() if name not in given}
 
 
 def _number_or_word(text: str) -> float | str:

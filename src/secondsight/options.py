@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from secondsight.presets import NO_PRESET, PRESETS
+
 Photographs = Annotated[
     list[Path], typer.Argument(metavar="PHOTO", help="Photographs in any format that Pillow reads.")
 ]
@@ -60,6 +62,13 @@ BatchSize = Annotated[
 Score = Annotated[
     Literal["logit", "loss"],
     typer.Option(help="What gradient, smoothgrad and integrated-gradients explain. The others explain the loss."),
+]
+Preset = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join([NO_PRESET, *PRESETS]),
+        help="Hyper-parameters of the paper's tables; `secondsight paper tables` shows them. Your own options win.",
+    ),
 ]
 Seed = Annotated[
     int,

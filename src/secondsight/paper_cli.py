@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,108 +13,143 @@ import typer
 import secondsight as ss
 from secondsight import options, zoo
 from secondsight.console import Watch, complain, output, require_folder, warnings_caught
-from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED
+from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED, Measurement
 from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import photographs
 from secondsight.paper.report import write_report
+from secondsight.paper.run import Run, evenly
+from secondsight.presets import NO_PRESET
+from secondsight.presets import preset as options_of
 
 paper_app = typer.Typer(
-    help="Results of the paper, measured anew: each command writes a figure and the numbers behind it, and says "
+    help="Results of the paper, measured anew: each command writes figures and the numbers behind them, and says "
     "whether the paper's claim holds.",
     no_args_is_help=True,
 )
-PaperOut = Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.png and NAME.json go.")]
 QUICK_PHOTOGRAPHS = 12
 
-
-def _simulated(name: str, reproduce: Callable[..., Finding]) -> None:
-    def command(
-        out: PaperOut = Path("out/paper"),
-        quick: Annotated[bool, typer.Option("--quick", help="A few points instead of all.")] = False,
-        seed: options.Seed = 0,
-    ) -> None:
-        require_folder(out)
-        with Watch(1) as watch:
-            watch.photograph(0, name)
-            finding = reproduce(quick=quick, seed=seed)
-        _show(finding, out)
-
-    _add_paper_command(name, reproduce, command, f"secondsight paper {name} --quick")
-
-
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.png and NAME.json go.")]
+OutByModel = Annotated[
+    Path, typer.Option(metavar="DIR", help="Figures and numbers go to DIR/MODEL; what is there already is kept.")
+]
 Images = Annotated[Path, typer.Option(metavar="DIR", help="The folder with the photographs.")]
 Count = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="So many of them, evenly spaced by name; by default all.")
 ]
+Show = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Draw maps of the pictures in this folder, and measure on those of --images."),
+]
+Models = Annotated[str, typer.Option(metavar="NAME,NAME", help="The classifiers; `secondsight models` lists them.")]
+Quick = Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs, few points.")]
+Pages = Annotated[int, typer.Option(metavar="N", min=1, help="Pages of figures with many photographs.")]
 
 
-def _on_photographs(name: str, reproduce: Callable[..., Finding]) -> None:
+def _simulated(name: str, reproduce: Callable[..., Finding]) -> None:
+    def command(out: Out = Path("out/paper"), quick: Quick = False, seed: options.Seed = 0) -> None:
+        require_folder(out)
+        _show(_simulate(name, reproduce, quick, seed), out)
+
+    _add(name, reproduce, command, f"secondsight paper {name} --quick")
+
+
+def _on_photographs(name: str, measurement: Measurement) -> None:
     def command(
         images: Images,
-        model: options.Model = zoo.DEFAULT,
+        model: Models = zoo.DEFAULT,
         count: Count = None,
-        out: PaperOut = Path("out/paper"),
-        quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs.")] = False,
+        show: Show = None,
+        preset: options.Preset = measurement.preset or NO_PRESET,
+        pages: Pages = 1,
+        out: OutByModel = Path("out/paper"),
+        quick: Quick = False,
         seed: options.Seed = 0,
     ) -> None:
         require_folder(out)
-        files = _photographs(images, count, quick)
-        _show(_measured(name, reproduce, ss.load_model(model), files, out, seed), out)
+        files, shown = _photographs(images, count, quick), None if show is None else photographs(show, "--show")
+        if measurement.preset is None and preset != NO_PRESET:
+            raise ss.InputError("--preset", f"{NO_PRESET} for {name}, which has values of its own", repr(preset))
+        if not measurement.paged and pages > 1:
+            raise ss.InputError("--pages", f"1 for {name}", pages)
+        asked = options_of(preset)
+        for classifier in _models(model):
+            run = Run(classifier, files, out, seed, shown, asked, pages)
+            _show(_measured(name, measurement, run), run.folder)
 
-    _add_paper_command(name, reproduce, command, f"secondsight paper {name} --images DIR --quick")
+    _add(name, measurement.reproduce, command, f"secondsight paper {name} --images DIR --quick")
 
 
-@paper_app.command("all", epilog="Example: secondsight paper all --images DIR --count 300 --out report")
+@paper_app.command("all", epilog="Example: secondsight paper all --images DIR --model efficientnet-lite0 --out report")
 def _everything(
     images: Images,
-    model: options.Model = zoo.DEFAULT,
+    model: Models = zoo.DEFAULT,
     count: Count = None,
-    out: PaperOut = Path("out/paper"),
-    quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs, few points.")] = False,
+    show: Show = None,
+    pages: Pages = 1,
+    out: OutByModel = Path("out/paper"),
+    quick: Quick = False,
     seed: options.Seed = 0,
 ) -> None:
-    """Every result that has a command here, and a report of them: report.md and report.html."""
+    """Every result, for one network or several, and a report of them: report.md and report.html.
+
+    The slow ones take some of the photographs only; the report says how many.
+    """
     require_folder(out)
-    files = _photographs(images, count, quick)
-    classifier = ss.load_model(model)
-    findings = []
+    files, shown = _photographs(images, count, quick), None if show is None else photographs(show, "--show")
+    classifiers = _models(model)
+    found: list[tuple[Path, Finding]] = []
     for name, reproduce in SIMULATED.items():
-        with Watch(1) as watch:
-            watch.photograph(0, name)
-            findings.append(reproduce(quick=quick, seed=seed))
-        _show(findings[-1], out)
-    for name, reproduce in ON_PHOTOGRAPHS.items():
-        findings.append(_measured(name, reproduce, classifier, files, out, seed))
-        _show(findings[-1], out)
-    output().print(f"report: {', '.join(map(str, write_report(findings, out)))}", soft_wrap=True)
+        found.append((out, _simulate(name, reproduce, quick, seed)))
+        _show(found[-1][1], out)
+    for name, measurement in ON_PHOTOGRAPHS.items():
+        for classifier in classifiers:
+            some = evenly(files, measurement.most)
+            asked = options_of(measurement.preset or NO_PRESET)
+            run = Run(classifier, some, out, seed, shown, asked, pages)
+            try:
+                found.append((run.folder, _measured(name, measurement, run)))
+            except ss.SecondsightError as error:
+                # One result that these photographs do not allow is no reason to lose the others.
+                complain(f"{name} is left out: {error}", "note")
+                continue
+            _show(found[-1][1], run.folder)
+            # After each, for an hour may pass before the next.
+            write_report(found, out)
+    output().print(f"report: {', '.join(map(str, write_report(found, out)))}", soft_wrap=True)
+
+
+def _models(names: str) -> list[ss.Classifier]:
+    return [ss.load_model(name.strip()) for name in names.split(",")]
 
 
 def _photographs(images: Path, count: int | None, quick: bool) -> list[Path]:
-    files = photographs(images, QUICK_PHOTOGRAPHS if quick and count is None else count)
+    files = photographs(images)
     if count is not None and len(files) < count:
         complain(
             f"--images {images} has {len(files)} images, fewer than the {count} asked for: they are all used", "note"
         )
-    return files
+    return evenly(files, QUICK_PHOTOGRAPHS if quick and count is None else count)
 
 
-def _measured(
-    name: str, reproduce: Callable[..., Finding], model: ss.Classifier, files: list[Path], out: Path, seed: int
-) -> Finding:
-    with Watch(len(files)) as watch, warnings_caught():
+def _simulate(name: str, reproduce: Callable[..., Finding], quick: bool, seed: int) -> Finding:
+    with Watch(1) as watch:
         watch.photograph(0, name)
-        return reproduce(model, files, out, seed, lambda number: watch.photograph(number, name))
+        return reproduce(quick=quick, seed=seed)
 
 
-def _add_paper_command(
-    name: str, reproduce: Callable[..., Finding], command: Callable[..., None], example: str
-) -> None:
+def _measured(name: str, measurement: Measurement, run: Run) -> Finding:
+    with Watch(len(run.files)) as watch, warnings_caught():
+        watch.photograph(0, name)
+        return measurement.reproduce(replace(run, progress=lambda number: watch.photograph(number, name)))
+
+
+def _add(name: str, reproduce: Callable[..., Finding], command: Callable[..., None], example: str) -> None:
     first, _, _ = (sys.modules[reproduce.__module__].__doc__ or "").partition("\n")
     paper_app.command(name, help=first, epilog=f"Example: {example}")(command)
 
 
-def _show(finding: Finding, out: Path) -> None:
-    files = finding.write(out)
+def _show(finding: Finding, folder: Path) -> None:
+    files = finding.write(folder)
     for what in ("where", "claim", "measured", "verdict"):
         output().print(f"{what}: {getattr(finding, what)}", soft_wrap=True)
     output().print(f"written: {', '.join(map(str, files))}", soft_wrap=True)
@@ -121,5 +157,5 @@ def _show(finding: Finding, out: Path) -> None:
 
 for _name, _reproduce in SIMULATED.items():
     _simulated(_name, _reproduce)
-for _name, _reproduce in ON_PHOTOGRAPHS.items():
-    _on_photographs(_name, _reproduce)
+for _name, _measurement in ON_PHOTOGRAPHS.items():
+    _on_photographs(_name, _measurement)

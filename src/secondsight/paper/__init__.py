@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from secondsight.paper.comparison import comparison
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_cost import hessian_cost
 from secondsight.paper.hessian_examples import hessian_examples
 from secondsight.paper.hessian_impact import hessian_impact
+from secondsight.paper.hessian_survival import hessian_survival
 from secondsight.paper.input_multiplication import input_multiplication
 from secondsight.paper.lambda1_sweep import lambda1_sweep
+from secondsight.paper.non_relu import non_relu
 from secondsight.paper.rank_one import rank_one
 from secondsight.paper.relaxation import relaxation
+from secondsight.paper.run import Run
+from secondsight.paper.tables import tables
 from secondsight.paper.theorems import theorems
 
-SIMULATED: dict[str, Callable[..., Finding]] = {"rank-one": rank_one, "theorems": theorems, "relaxation": relaxation}
+SIMULATED: dict[str, Callable[..., Finding]] = {
+    "rank-one": rank_one,
+    "theorems": theorems,
+    "relaxation": relaxation,
+    "tables": tables,
+}
 """By the name of their command: functions of `quick` and `seed`."""
 
-ON_PHOTOGRAPHS: dict[str, Callable[..., Finding]] = {
-    "hessian-impact": hessian_impact,
-    "hessian-examples": hessian_examples,
-    "hessian-cost": hessian_cost,
-    "lambda1-sweep": lambda1_sweep,
-    "comparison": comparison,
-    "input-multiplication": input_multiplication,
+
+@dataclass(frozen=True)
+class Measurement:
+    """A result on photographs.
+
+    most: of so many photographs at most in a run of everything; alone it takes all.
+    preset: the table of the paper it follows unless told otherwise; None: it takes no preset.
+    paged: whether its figure can have several pages.
+    """
+
+    reproduce: Callable[[Run], Finding]
+    most: int | None = None
+    preset: str | None = None
+    paged: bool = False
+
+
+ON_PHOTOGRAPHS: dict[str, Measurement] = {
+    "hessian-impact": Measurement(hessian_impact),
+    "hessian-examples": Measurement(hessian_examples, preset="table-1"),
+    "hessian-cost": Measurement(hessian_cost, most=1),
+    "lambda1-sweep": Measurement(lambda1_sweep, most=40, paged=True),
+    "comparison": Measurement(comparison, most=12, preset="table-3", paged=True),
+    "input-multiplication": Measurement(input_multiplication, most=20),
+    "non-relu": Measurement(non_relu),
+    "hessian-survival": Measurement(hessian_survival, most=20),
 }
-"""Functions of the model, the photographs, the folder for files, the seed, and a function that is told the progress."""

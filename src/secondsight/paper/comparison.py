@@ -6,8 +6,9 @@ A file boxes.csv beside the photographs or one folder up (columns file, x0, y0, 
 from __future__ import annotations
 
 import csv
+import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,7 +24,8 @@ from secondsight.explanation import write_whole
 from secondsight.images import read
 from secondsight.model import Classifier
 from secondsight.paper.finding import Finding
-from secondsight.paper.photographs import Ledger, Record
+from secondsight.paper.photographs import Record
+from secondsight.paper.run import Run
 from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.render.normalise import normalise
 
@@ -33,13 +35,18 @@ OURS = ("cafo", "caso", "smooth-cafo", "smooth-caso")
 Box = tuple[float, float, float, float]
 
 
-def comparison(model: Classifier, files: list[Path], out: Path, seed: int, progress: Callable[[int], None]) -> Finding:
-    model.require_pictures()
-    boxes = read_boxes(files[0].parent)
-    maps = out / "comparison-maps"
-    settings = {"model": model.name, "seed": seed, "methods": list(COLUMNS), "boxes": bool(boxes), "format": 1}
-    ledger = Ledger(out / "comparison.jsonl", settings)
-    records = ledger.fill(files, lambda file: measure(model, file, boxes.get(file.name, []), maps, seed), progress)
+def comparison(run: Run) -> Finding:
+    run.model.require_pictures()
+    boxes = read_boxes(run.files[0].parent)
+    maps = run.folder / "comparison-maps"
+    asked = {"methods": list(COLUMNS), "options": json.loads(json.dumps(dict(run.options))), "format": 2}
+
+    def one(file: Path) -> Record:
+        return measure(run, file, boxes.get(file.name, []), maps)
+
+    settings, records = run.records("comparison", one, boxes=bool(boxes), **asked)
+    if run.shown is not None:
+        run.records("comparison-shown", one, run.shown, **asked)
     with_box = [record for record in records if record["area"]]
     focus = {m: fmean(r["inside"][m] / r["area"] for r in with_box) for m in COLUMNS} if with_box else {}
     others = [m for m in COLUMNS if m not in OURS]
@@ -51,7 +58,7 @@ def comparison(model: Classifier, files: list[Path], out: Path, seed: int, progr
         where="Figure 4, appendix H",
         claim="CAFO, CASO, SmoothCAFO and SmoothCASO are more coherent with the object of interest than the gradient, "
         "SmoothGrad and Integrated Gradients.",
-        measured=f"{model.name}, {len(records)} photographs. "
+        measured=f"{run.model.name}, {len(records)} photographs. "
         + (
             f"How much of a map lies in the object's box, over what the box's area would hold by chance: {told}."
             if focus
@@ -59,18 +66,21 @@ def comparison(model: Classifier, files: list[Path], out: Path, seed: int, progr
         ),
         verdict="holds" if better else "holds in part" if best or not focus else "does not hold",
         numbers={"settings": settings, "focus": focus, "photographs": records},
-        figure=_figure(model.name, files[:SHOWN], maps),
+        figures=[
+            _figure(run.model.name, run.pictures[start : start + SHOWN], maps)
+            for start in range(0, min(len(run.pictures), SHOWN * run.pages), SHOWN)
+        ],
     )
 
 
-def measure(model: Classifier, file: Path, boxes: list[Box], maps: Path, seed: int) -> Record:
-    (entries,) = compare(model, file, "all", seed=seed).rows
+def measure(run: Run, file: Path, boxes: list[Box], maps: Path) -> Record:
+    (entries,) = compare(run.model, file, "all", **run.options, seed=run.seed).rows
     shades = {entry.method: normalise(entry.explanation.delta.numpy()) for entry in entries}
     seen = entries[0].explanation
     arrays: dict[str, Any] = {name: (255 * shade).astype(np.uint8) for name, shade in shades.items()}
     arrays["input"] = seen.input.numpy()
     write_whole(maps / f"{file.name}.npz", lambda stream: np.savez_compressed(stream, **arrays))
-    inside = object_mask(model, file, boxes)
+    inside = object_mask(run.model, file, boxes)
     weights = {entry.method: entry.explanation.delta.abs().sum(0).double() for entry in entries}
     return {
         "label": seen.label,
@@ -110,7 +120,7 @@ def read_boxes(folder: Path) -> dict[str, list[Box]]:
     return found
 
 
-def _figure(name: str, files: list[Path], maps: Path) -> Figure:
+def _figure(name: str, files: Sequence[Path], maps: Path) -> Figure:
     rows = []
     for number, file in enumerate(files):
         with np.load(maps / f"{file.name}.npz", allow_pickle=False) as arrays:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,14 +12,14 @@ from matplotlib.figure import Figure
 
 from secondsight.explanation import save_figure, write_whole
 
-Verdict = Literal["holds", "holds in part", "does not hold"]
+Verdict = Literal["holds", "holds in part", "does not hold", "beyond the paper"]
 
 
 @dataclass(frozen=True)
 class Finding:
     """One result.
 
-    name: of the command. where: in the paper. numbers: everything the figure was drawn from.
+    name: of the command. where: in the paper. numbers: everything the figures were drawn from.
     """
 
     name: str
@@ -27,13 +28,20 @@ class Finding:
     measured: str
     verdict: Verdict
     numbers: dict[str, Any] = field(repr=False)
-    figure: Figure = field(repr=False)
+    figures: Sequence[Figure] = field(repr=False)
+
+    @property
+    def pictures(self) -> list[str]:
+        """The names of the figures' files: NAME.png, NAME-2.png and so on."""
+        return [f"{self.name}{f'-{number}' if number > 1 else ''}.png" for number in range(1, len(self.figures) + 1)]
 
     def write(self, folder: Path) -> list[Path]:
-        """NAME.png and NAME.json, each whole or not at all."""
-        picture, record = folder / f"{self.name}.png", folder / f"{self.name}.json"
-        save_figure(self.figure, picture)
+        """The figures and NAME.json, each whole or not at all."""
+        pictures = [folder / name for name in self.pictures]
+        for figure, path in zip(self.figures, pictures, strict=True):
+            save_figure(figure, path)
         words = {name: getattr(self, name) for name in ("name", "where", "claim", "measured", "verdict")}
         text = json.dumps(words | {"numbers": self.numbers}, indent=1).encode()
+        record = folder / f"{self.name}.json"
         write_whole(record, lambda file: file.write(text))
-        return [picture, record]
+        return [*pictures, record]

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from secondsight.comparison import gradient_seconds
 from secondsight.curvature.operator import input_hessian
-from secondsight.model import Classifier
 from secondsight.paper.finding import Finding
+from secondsight.paper.run import Run
 
 LARGEST = 20
 
 
-def hessian_cost(
-    model: Classifier, files: list[Path], out: Path, seed: int, progress: Callable[[int], None]
-) -> Finding:
+def hessian_cost(run: Run) -> Finding:
     """On the first photograph."""
-    x = model.tensor(files[0])
+    model, file = run.model, run.files[0]
+    x = model.tensor(file)
     unit = gradient_seconds(model, x)
     h = input_hessian(model, x, curvature="gauss-newton")
     start = time.perf_counter()
-    top, _ = h.eigh(LARGEST, seed=seed)
+    top, _ = h.eigh(LARGEST, seed=run.seed)
     top_seconds = time.perf_counter() - start
     start = time.perf_counter()
     values, _ = h.eigh()
     whole_seconds = time.perf_counter() - start
-    progress(1)
+    run.progress(1)
     share = float(top.sum() / values.sum())
     return Finding(
         name="hessian-cost",
@@ -41,7 +38,7 @@ def hessian_cost(
         "Seconds of different machines cannot be compared.",
         verdict="holds in part",
         numbers={
-            "photograph": files[0].name,
+            "photograph": file.name,
             "model": model.name,
             "gradient_seconds": unit,
             "whole_seconds": whole_seconds,
@@ -49,7 +46,7 @@ def hessian_cost(
             "eigenvalues": values.tolist(),
             "top": top.tolist(),
         },
-        figure=_figure(values.tolist(), top.tolist()),
+        figures=[_figure(values.tolist(), top.tolist())],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -15,7 +15,8 @@ from secondsight.explanation import NAMES, Explanation
 from secondsight.model import Classifier
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_impact import rank_correlation
-from secondsight.paper.photographs import Ledger, Record
+from secondsight.paper.photographs import Record
+from secondsight.paper.run import Run
 from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.render.normalise import normalise
 
@@ -24,13 +25,14 @@ SHIFT = 0.25
 SHOWN, PIXELS = 3, 2000
 
 
-def input_multiplication(
-    model: Classifier, files: list[Path], out: Path, seed: int, progress: Callable[[int], None]
-) -> Finding:
-    model.require_pictures()
-    settings = {"model": model.name, "seed": seed, "methods": list(METHODS), "shift": SHIFT, "format": 1}
-    records = Ledger(out / "input-multiplication.jsonl", settings).fill(
-        files, lambda file: measure(model, file, seed), progress
+def input_multiplication(run: Run) -> Finding:
+    run.model.require_pictures()
+    settings, records = run.records(
+        "input-multiplication",
+        lambda file: measure(run.model, file, run.seed),
+        methods=list(METHODS),
+        shift=SHIFT,
+        format=1,
     )
     plain, times = (fmean(r[key][m] for r in records for m in METHODS) for key in ("brightness", "brightness_times"))
     lost = fmean(r["shift_times"][m] for r in records for m in METHODS)
@@ -41,13 +43,13 @@ def input_multiplication(
         where="Appendix D",
         claim="Multiplying by the input brings artefacts that the importance values do not have, and takes away the "
         "invariances of the network; it helps only where completeness is asked for.",
-        measured=f"{model.name}, {len(records)} photographs, {', '.join(METHODS)}. Rank correlation of a map with the "
-        f"brightness of the picture: {plain:.2f} without, {times:.2f} with. For a network that takes the picture plus "
-        f"{SHIFT} and subtracts it again, maps change by at most {kept:.0e} without and by {lost:.0%} with. What fails "
-        f"without it: Integrated Gradients then misses f(x) - f(0) by {without:.0%} instead of {with_factor:.0%}.",
+        measured=f"{run.model.name}, {len(records)} photographs, {', '.join(METHODS)}. Rank correlation of a map with "
+        f"the brightness of the picture: {plain:.2f} without, {times:.2f} with. For a network that takes the picture "
+        f"plus {SHIFT} and subtracts it again, maps change by at most {kept:.0e} without and by {lost:.0%} with. "
+        f"Integrated Gradients needs it: it misses f(x) - f(0) by {without:.0%} without and by {with_factor:.0%} with.",
         verdict="holds" if times > plain + 0.05 and lost > 0.05 and kept < 1e-2 else "holds in part",
         numbers={"settings": settings, "photographs": records},
-        figure=_figure(model, files[:SHOWN], seed),
+        figures=[_figure(run.model, run.pictures[:SHOWN], run.seed)],
     )
 
 
@@ -106,7 +108,7 @@ def _change(before: Tensor, after: Tensor) -> float:
     return float((after - before).norm())
 
 
-def _figure(model: Classifier, files: list[Path], seed: int) -> Figure:
+def _figure(model: Classifier, files: Sequence[Path], seed: int) -> Figure:
     rows = []
     for file in files:
         x = model.tensor(file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
@@ -15,19 +14,15 @@ from secondsight.explanation import zero_share
 from secondsight.methods.rivals import clipped
 from secondsight.model import Classifier
 from secondsight.paper.finding import Finding
-from secondsight.paper.photographs import Ledger, Record
+from secondsight.paper.photographs import Record
+from secondsight.paper.run import Run
 from secondsight.sweep import sweep
 
 KINDS = ("cafo", "caso", "clipped")
 
 
-def lambda1_sweep(
-    model: Classifier, files: list[Path], out: Path, seed: int, progress: Callable[[int], None]
-) -> Finding:
-    settings = {"model": model.name, "seed": seed, "format": 1}
-    records = Ledger(out / "lambda1-sweep.jsonl", settings).fill(
-        files, lambda file: measure(model, file, seed), progress
-    )
+def lambda1_sweep(run: Run) -> Finding:
+    settings, records = run.records("lambda1-sweep", lambda file: measure(run.model, file, run.seed), format=1)
     rising = sum(r["rising"] for r in records)
     lonely = {kind: fmean(r["lonely"][kind] for r in records) for kind in KINDS}
     better = lonely["clipped"] - max(lonely["cafo"], lonely["caso"]) > 0.02
@@ -36,13 +31,13 @@ def lambda1_sweep(
         where="Figure 3, section 4.1",
         claim="Larger lambda1 gives sparser maps; the maps that the rule selects are less noisy than the gradient "
         "clipped to the same sparsity.",
-        measured=f"{model.name}, {len(records)} photographs. Sparsity rises with lambda1 in {rising} of them. Kept "
+        measured=f"{run.model.name}, {len(records)} photographs. Sparsity rises with lambda1 in {rising} of them. Kept "
         f"pixels without a kept neighbour, in the selected maps: CAFO {lonely['cafo']:.1%}, CASO {lonely['caso']:.1%}, "
         f"gradient of the loss clipped to CASO's sparsity {lonely['clipped']:.1%}. CAFO is itself a clipped gradient, "
         "by entries instead of pixels, so no large difference is to be expected.",
         verdict="holds" if rising == len(records) and better else "holds in part",
         numbers={"settings": settings, "photographs": records},
-        figure=sweep(model, files[0], seed=seed).figure(),
+        figures=[sweep(run.model, file, seed=run.seed).figure() for file in run.pictures[: run.pages]],
     )
 
 

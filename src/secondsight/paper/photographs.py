@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -15,18 +16,14 @@ SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 Record = dict[str, Any]
 
 
-def photographs(folder: Path, most: int | None) -> list[Path]:
-    """The folder's images by name: every n-th where fewer are wanted, so that they stand for all."""
+def photographs(folder: Path, option: str = "--images") -> list[Path]:
+    """The folder's images by name."""
     if not folder.is_dir():
-        raise InputError("--images", "a folder", repr(str(folder)))
+        raise InputError(option, "a folder", repr(str(folder)))
     files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
     if not files:
-        raise InputError(
-            "--images", f"a folder with images ({', '.join(SUFFIXES)})", f"{str(folder)!r}, which has none"
-        )
-    if most is None or most >= len(files):
-        return files
-    return [files[i * len(files) // most] for i in range(most)]
+        raise InputError(option, f"a folder with images ({', '.join(SUFFIXES)})", f"{str(folder)!r}, which has none")
+    return files
 
 
 class Ledger:
@@ -77,3 +74,15 @@ def _parsed(line: str) -> Record | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) else None
+
+
+def read_labels(folder: Path) -> dict[str, int]:
+    """The class of each file, from labels.csv or boxes.csv (columns file and class_index) there or one folder up."""
+    for path in (parent / name for name in ("labels.csv", "boxes.csv") for parent in (folder, folder.parent)):
+        if path.is_file():
+            try:
+                with path.open(newline="", encoding="utf-8") as file:
+                    return {row["file"]: int(row["class_index"]) for row in csv.DictReader(file)}
+            except (KeyError, TypeError, ValueError) as error:
+                raise SecondsightError(f"{path} must have the columns file and class_index ({error!r})") from None
+    return {}

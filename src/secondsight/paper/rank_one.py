@@ -51,7 +51,7 @@ def rank_one(quick: bool = False, seed: int = 0) -> Finding:
             "confidences": confidences,
             "error_by_confidence_and_classes": both,
         },
-        figure=_figure(counts, by_count, tails, by_tail, confidences, both),
+        figures=[_figure(counts, by_count, tails, by_tail, confidences, both)],
     )
 
 

@@ -60,7 +60,7 @@ def relaxation(quick: bool = False, seed: int = 0) -> Finding:
         "counterexample by hand: A = I, y = (2, 1), k = 1 gives (2, 0) against (1.5, 0.5).",
         verdict="does not hold",
         numbers={"inputs": INPUTS, "seed": seed, "trials": [asdict(t) for t in trials]},
-        figure=_figure(trials),
+        figures=[_figure(trials)],
     )
 
 

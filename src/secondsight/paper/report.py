@@ -1,4 +1,4 @@
-"""All findings on one page: the claim, what was measured, the verdict and the picture, in Markdown and in HTML."""
+"""All findings on one page: the claim, what was measured, the verdict and the pictures, in Markdown and in HTML."""
 
 from __future__ import annotations
 
@@ -9,39 +9,66 @@ from pathlib import Path
 from secondsight.explanation import write_whole
 from secondsight.paper.finding import Finding
 
+TITLE = "The paper, measured anew"
 STYLE = "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em;line-height:1.5}img{max-width:100%}"
-PARTS = ("where", "claim", "measured", "verdict")
+PARTS = ("measured", "verdict")
+
+Entry = tuple[Path, Finding]
+"""A finding and the folder that it was written to."""
 
 
-def write_report(findings: Sequence[Finding], folder: Path) -> list[Path]:
-    """report.md and report.html beside the pictures that they show."""
+def write_report(entries: Sequence[Entry], folder: Path) -> list[Path]:
+    """report.md and report.html above the folders with the pictures. Networks stand side by side under each result."""
+    groups: dict[str, list[Entry]] = {}
+    for place, finding in entries:
+        groups.setdefault(finding.name, []).append((place.relative_to(folder), finding))
     files = [folder / "report.md", folder / "report.html"]
-    for file, text in zip(files, (_markdown(findings), _html(findings)), strict=True):
+    for file, text in zip(files, (_markdown(groups), _html(groups)), strict=True):
         content = text.encode()
         write_whole(file, lambda stream, content=content: stream.write(content))  # type: ignore[misc]
     return files
 
 
-def _markdown(findings: Sequence[Finding]) -> str:
-    rows = [f"| [{f.name}](#{f.name}) | {f.where} | {f.verdict} |" for f in findings]
+def _pictures(place: Path, finding: Finding) -> list[str]:
+    return [(place / name).as_posix() for name in finding.pictures]
+
+
+def _verdicts(group: Sequence[Entry]) -> str:
+    """One for each network, by its folder."""
+    return "; ".join(f"{place.name}: {f.verdict}" if place.name else f.verdict for place, f in group)
+
+
+def _markdown(groups: dict[str, list[Entry]]) -> str:
+    rows = [f"| [{name}](#{name}) | {group[0][1].where} | {_verdicts(group)} |" for name, group in groups.items()]
     table = ["| result | in the paper | verdict |", "|---|---|---|", *rows]
-    parts = ["# The paper, measured anew", "\n".join(table)]
-    for f in findings:
-        words = [f"**{part.capitalize()}**: {getattr(f, part)}" for part in PARTS]
-        parts += [f"## {f.name}", *words, f"![{f.name}]({f.name}.png)"]
+    parts = [f"# {TITLE}", "\n".join(table)]
+    for name, group in groups.items():
+        parts += [f"## {name}", f"**Where**: {group[0][1].where}", f"**Claim**: {group[0][1].claim}"]
+        for place, f in group:
+            parts += [f"**{part.capitalize()}**: {getattr(f, part)}" for part in PARTS]
+            parts += [f"![{name}]({picture})" for picture in _pictures(place, f)]
     return "\n\n".join(parts) + "\n"
 
 
-def _html(findings: Sequence[Finding]) -> str:
+def _html(groups: dict[str, list[Entry]]) -> str:
     parts = []
-    for f in findings:
-        words = "".join(f"<p><b>{part.capitalize()}</b>: {html.escape(getattr(f, part))}</p>" for part in PARTS)
-        parts.append(f'<h2 id="{f.name}">{f.name}</h2>{words}<img src="{f.name}.png" alt="{f.name}">')
+    for name, group in groups.items():
+        first = group[0][1]
+        parts.append(f'<h2 id="{name}">{name}</h2>{_paragraph("where", first.where)}{_paragraph("claim", first.claim)}')
+        for place, f in group:
+            parts += [_paragraph(part, getattr(f, part)) for part in PARTS]
+            parts += [f'<img src="{html.escape(picture)}" alt="{name}">' for picture in _pictures(place, f)]
     rows = "".join(
-        f'<tr><td><a href="#{f.name}">{f.name}</a></td><td>{html.escape(f.where)}</td><td>{f.verdict}</td></tr>'
-        for f in findings
+        f'<tr><td><a href="#{name}">{name}</a></td><td>{html.escape(group[0][1].where)}</td>'
+        f"<td>{html.escape(_verdicts(group))}</td></tr>"
+        for name, group in groups.items()
     )
-    head = f'<meta charset="utf-8"><title>The paper, measured anew</title><style>{STYLE}</style>'
+    head = f'<meta charset="utf-8"><title>{TITLE}</title><style>{STYLE}</style>'
     table = f"<table><tr><th>result</th><th>in the paper</th><th>verdict</th></tr>{rows}</table>"
-    body = f"<h1>The paper, measured anew</h1>{table}{''.join(parts)}"
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>\n"
+    return (
+        f"<!doctype html><html lang=en><head>{head}</head><body><h1>{TITLE}</h1>{table}{''.join(parts)}</body></html>\n"
+    )
+
+
+def _paragraph(part: str, words: str) -> str:
+    return f"<p><b>{part.capitalize()}</b>: {html.escape(words)}</p>"

@@ -54,7 +54,7 @@ def theorems(quick: bool = False, seed: int = 0) -> Finding:
         + (f"Not so: {'; '.join(failed)}." if failed else ""),
         verdict="holds in part" if failed else "holds",
         numbers={"seed": seed, "checks": [asdict(check) for check in checks], "curves": curves, "descent": descent},
-        figure=_figure(curves, descent),
+        figures=[_figure(curves, descent)],
     )
 
 

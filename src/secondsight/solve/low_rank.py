@@ -24,14 +24,36 @@ class LowRankModel:
         self.shift = problem.negative
         self.a = 2 * problem.lambda2 + self.shift
         self.factor = basis.factor(self.shift)
+        self._sizes = problem.gradient.abs()
+        self._reach = self.factor.norm(dim=0)
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
 
     def solve(self, lambda1: float) -> Tensor:
         """The model's optimal map, warm-started from the nearest larger lambda1 that was solved before."""
         _, start = min((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
-        z, delta = semismooth_newton(self.problem.gradient, self.factor, self.a, lambda1, start, self.problem.penalty)
+        z, delta = self._solve_from(start, lambda1)
         self._solved.append((lambda1, z))
         return delta
+
+    def _solve_from(self, start: Tensor, lambda1: float) -> tuple[Tensor, Tensor]:
+        """Newton on the entries that can be non-zero: |g + U'z|_i <= |g_i| + |U_i| |z|, for a z of bounded length."""
+        g, factor, penalty = self.problem.gradient, self.factor, self.problem.penalty
+        length = 2 * float(start.norm()) + self._first_length(lambda1)
+        while penalty.separable:
+            columns = (self._sizes + length * self._reach > lambda1).nonzero()[:, 0]
+            if 2 * len(columns) > len(g):
+                break
+            z, kept = semismooth_newton(g[columns], factor[:, columns], self.a, lambda1, start, penalty)
+            if float(z.norm()) <= length:
+                return z, torch.zeros_like(g).index_copy_(0, columns, kept)
+            length = 2 * float(z.norm())
+        return semismooth_newton(g, factor, self.a, lambda1, start, penalty)
+
+    def _first_length(self, lambda1: float) -> float:
+        """A guess of |z| where the path starts, z = U D being small there."""
+        if len(self._solved) > 1:
+            return 0.0
+        return 2 * float((self.factor @ self.problem.penalty.threshold(self.problem.gradient, lambda1)).norm()) / self.a
 
     def quadratic(self, delta: Tensor) -> float:
         """D'HD of the model: a lower bound of the true one."""
@@ -47,7 +69,7 @@ def angle_without_penalty(problem: Problem, basis: Basis) -> tuple[float, float]
     g = problem.gradient
     if not bool(g.any()):
         return 0.0, 0.0
-    estimate = _angle(LowRankModel(problem, basis).solve(0.0), g)
+    estimate = degrees_between(LowRankModel(problem, basis).solve(0.0), g)
     identity = torch.eye(len(basis)).to(g)
     weights = torch.linalg.solve(2 * problem.lambda2 * identity - basis.projected(), basis.vectors @ g)
     inside = weights @ basis.vectors
@@ -56,10 +78,11 @@ def angle_without_penalty(problem: Problem, basis: Basis) -> tuple[float, float]
         return estimate, 180.0
     share = float(residual.norm() / (problem.mu * inside.norm()))
     radius = math.degrees(math.asin(share)) if share < 1 else 180.0
-    return estimate, min(180.0, abs(estimate - _angle(inside, g)) + radius)
+    return estimate, min(180.0, abs(estimate - degrees_between(inside, g)) + radius)
 
 
-def _angle(u: Tensor, v: Tensor) -> float:
+def degrees_between(u: Tensor, v: Tensor) -> float:
+    """The angle of two vectors that are not zero."""
     # By the chord, for the arc cosine has no digits near 0.
     u, v = u / u.norm(), v / v.norm()
     return math.degrees(2 * math.atan2(float((u - v).norm()), float((u + v).norm())))

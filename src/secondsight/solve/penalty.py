@@ -12,9 +12,11 @@ class Penalty(ABC):
     """lambda1 times a weighted sum of norms of blocks of entries; the blocks partition the entries.
 
     weights: of each entry's block, or 1.
+    separable: whether every entry is a block of its own, so that some entries can be solved without the others.
     """
 
     weights: Tensor | float
+    separable = False
 
     @abstractmethod
     def value(self, delta: Tensor) -> float: ...
@@ -48,6 +50,7 @@ class L1(Penalty):
     """Every entry is a block of its own: lambda1 |D|_1."""
 
     weights = 1.0
+    separable = True
 
     def value(self, delta: Tensor) -> float:
         return float(delta.abs().sum())

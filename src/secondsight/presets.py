@@ -1,0 +1,27 @@
+"""The hyper-parameters of the paper's tables, as options of `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from secondsight.errors import InputError
+from secondsight.solve.select import LAMBDA1_VALUES
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "table-1": {"lambda1": 0.0, "c1": 10.0},
+    "table-2": {"lambda1": LAMBDA1_VALUES, "c1": 10.0},
+    "table-3": {"lambda1": LAMBDA1_VALUES, "c1": 10.0, "n": 32, "sigma": 0.15},
+}
+"""By name. The tables' "lambda2 threshold" of 20 is 2 c1. Usage: `explain(model, x, **PRESETS["table-3"])`."""
+
+NO_PRESET = "none"
+
+
+def preset(name: str) -> Mapping[str, Any]:
+    """The options of that name; of "none", none."""
+    if name == NO_PRESET:
+        return {}
+    if name not in PRESETS:
+        raise InputError("preset", f"one of {', '.join([NO_PRESET, *PRESETS])}", repr(name))
+    return PRESETS[name]
