@@ -19,7 +19,7 @@ test-all: test
 	$(BIN)/pytest -n 2 -m slow
 
 bench: $(READY)
-	$(BIN)/python -m bench.run
+	$(BIN)/python -m bench.run --json out/bench/run.json
 
 clean:
 	rm -rf out build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

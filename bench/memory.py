@@ -1,4 +1,4 @@
-"""Peak memory of one gradient and of one explanation, each in a process of its own (Linux).
+"""Peak memory of one gradient, one explanation or one spectrum, each in a process of its own (Linux).
 
 python -m bench.memory lite0 gradient PHOTO        prints the bytes above the loaded model
 """
@@ -12,16 +12,20 @@ import sys
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 import secondsight as ss
+from bench.paper import Pearlmutter
 from bench.photographs import model as load
+
+EIGENPAIRS = 20
 
 
 def peak_bytes(name: str, what: str, photograph: Path) -> int:
     """Measured in a fresh process, with freed blocks given back to the system at once."""
     command = [sys.executable, "-m", "bench.memory", name, what, str(photograph)]
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-    return int(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+    return int(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def status(field: str) -> int:
@@ -30,25 +34,45 @@ def status(field: str) -> int:
     return int(lines[field].split()[0]) * 1024
 
 
+def work(model: ss.Classifier, x: Tensor, what: str, warm_up: bool) -> int:
+    """Do what is measured, or a small part of it; how many bytes of the result do not count."""
+    kind, _, more = what.partition("-")
+    if what == "gradient":
+        leaf = x[None].clone().requires_grad_()
+        torch.autograd.grad(model(leaf).log_softmax(1).max(), leaf)
+    elif what == "eigenpairs":
+        ss.input_hessian(model, x).eigh(1 if warm_up else EIGENPAIRS)
+    elif what == "factor":
+        h = ss.input_hessian(model, x)
+        if not warm_up:
+            return int(h.factor().untyped_storage().nbytes())
+        h.matmul(h.gradient)
+    elif what == "paper":
+        # Its later steps only add a few vectors to the graph of the gradient.
+        with model.ready():
+            hessian = Pearlmutter(model, x)
+            hessian.product(hessian.gradient)
+    elif kind == "batch":
+        ss.explain(model, torch.stack([x] * (1 if warm_up else int(more))))
+    elif what == "caso-path":
+        ss.explain(model, x, certify="chosen" if warm_up else "path")
+    else:
+        size = 10 if what in ("smoothgrad", "integrated-gradients") else None
+        ss.explain(model, x, method=what, n=2 if warm_up else 50, batch_size=size)
+    return 0
+
+
 def main(name: str, what: str, photograph: str) -> None:
     model = load(name)
     x = model.tensor(photograph)
-
-    def work() -> None:
-        if what == "gradient":
-            leaf = x[None].clone().requires_grad_()
-            torch.autograd.grad(model(leaf).log_softmax(1).max(), leaf)
-        else:
-            ss.explain(model, x, method=what)
-
     # The first run imports parts of torch.
-    work()
+    work(model, x, what, warm_up=True)
     gc.collect()
     before = status("VmRSS")
     # Makes the kernel forget the peak so far.
     Path("/proc/self/clear_refs").write_text("5")
-    work()
-    print(status("VmHWM") - before)
+    result = work(model, x, what, warm_up=False)
+    print(status("VmHWM") - before - result)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 import secondsight as ss
+from bench.measure import console, in_gradient_equivalents
 from bench.memory import peak_bytes
 from bench.photographs import model as load
 from bench.photographs import photographs
-from bench.run import console, in_gradient_equivalents
 from secondsight.curvature.smooth import Noise
 from secondsight.methods.smooth import deviation
 from secondsight.paper.algorithm import backtracking_fista, power_iterations

@@ -112,7 +112,7 @@ class GroupQuadratic:
             for b, values, vectors, weight in steps:
                 slope = vectors.T @ (self.g[b] - q[b] @ delta) + values * (vectors.T @ delta[b])
                 delta[b] = vectors @ _block_maximiser(values, slope, weight)
-            if float((delta - before).abs().max()) <= 1e-14 * (1e-30 + float(delta.abs().max())):
+            if float((delta - before).abs().max()) <= 1e-13 * (1e-30 + float(delta.abs().max())):
                 return delta
         raise AssertionError("block coordinate ascent did not converge")
 

@@ -113,7 +113,7 @@ def test_sweep(groups: str, tmp_path: Path) -> None:
     for cafo, caso in (sweep.paper, sweep.path):
         assert (cafo.method, caso.method) == ("cafo", "caso")
         assert cafo.lambda2 == caso.lambda2
-        assert [p.lambda1 for p in cafo.path] == [p.lambda1 for p in caso.path]
+        assert [p.lambda1 for p in cafo.path] == pytest.approx([p.lambda1 for p in caso.path], rel=1e-9)
     lambdas = [point.lambda1 for point in sweep.paper[1].path]
     assert lambdas == pytest.approx(sorted(LAMBDA1_VALUES, reverse=True))
     assert len(sweep.path[1].path) == 16

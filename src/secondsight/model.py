@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import itertools
 import math
 import operator
 import re
@@ -101,9 +102,11 @@ class Classifier:
             self.input_shape = (self.channels, *(self.size or (None, None)))
         self._computed = self._in_computing_precision(net)
         self.checked = False
+        # Signatures of its tapes (curvature/tape.py) that were found right; None: it leaves no tape.
+        self.tapes: frozenset[int] | None = frozenset()
 
     def _in_computing_precision(self, net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        tensors = _tensors(net)
+        tensors = list(_tensors(net))
         if any(tensor.is_inference() for tensor in tensors):
             raise ModelError("the network was made in torch.inference_mode, so it has no gradients: make it outside")
         half = next((tensor.dtype for tensor in tensors if tensor.dtype in HALF), None)
@@ -124,7 +127,7 @@ class Classifier:
 
     def weights(self) -> list[Tensor]:
         """The parameters and buffers of the network that computes (none are known of a function)."""
-        return _tensors(self._computed)
+        return list(_tensors(self._computed))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits of a batch of inputs (pixels in [0, 1] for a network of pictures)."""
@@ -294,8 +297,8 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace("_", " ")
 
 
-def _tensors(net: object) -> list[Tensor]:
-    return [*net.parameters(), *net.buffers()] if isinstance(net, nn.Module) else []
+def _tensors(net: object) -> Iterator[Tensor]:
+    return itertools.chain(net.parameters(), net.buffers()) if isinstance(net, nn.Module) else iter(())
 
 
 def _first_float(net: object) -> Tensor | None:

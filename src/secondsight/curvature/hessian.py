@@ -54,8 +54,9 @@ class GaussNewton(LossHessian):
     kind = "gauss-newton"
     semidefinite = True
 
-    def times(self, v: Tensor) -> Tensor:
-        return self.linear.vjp(self.linear.covariance(self.linear.jvp(v)))
+    def product(self, rows: Tensor) -> Tensor:
+        linear = self.linear
+        return linear.vjps(linear.covariance(linear.jvps(rows)))
 
 
 class ExactHessian(LossHessian):
@@ -76,7 +77,7 @@ def curvature_at(
     model: Classifier, x: Tensor, target: Target = None, choice: str = "auto"
 ) -> tuple[LossHessian, list[str]]:
     """The curvature of the loss at x, and what a reader should know about it."""
-    linear = Linearisation(model, x[None], target)
+    linear = Linearisation(model, x[None], target, "tape")
     kind, notes = kind_of_curvature(linear, choice)
     return kind(linear), notes
 
@@ -91,7 +92,9 @@ def kind_of_curvature(linear: Linearisation, choice: str = "auto") -> tuple[type
         raise InputError("curvature", f"one of {', '.join(CHOICES)}", repr(choice))
     if choice == "gauss-newton":
         return GaussNewton, []
-    if linear.constant or is_piecewise_linear(linear.model, linear.x.detach()[0]):
+    # All steps of a tape are piecewise linear.
+    known = linear.tape is not None and linear.model.piecewise_linear is None
+    if linear.constant or known or is_piecewise_linear(linear.model, linear.x.detach()[0]):
         notes = ["the network is piecewise linear: its exact Hessian is Gauss-Newton"] if choice == "exact" else []
         return GaussNewton, notes
     try:

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from secondsight.curvature.tape import Tape, record
 from secondsight.errors import ModelError
 from secondsight.model import Classifier, Target
 
-Way = Literal["forward mode", "double backward", "row by row"]
+Way = Literal["tape", "forward mode", "double backward", "row by row"]
 
 
 class NotDifferentiableError(Exception):
@@ -39,24 +40,29 @@ class Linearisation:
     """A network at one input, or at several whose losses are averaged: logits f, probabilities p and products with W.
 
     W is the d x c Jacobian of the logits at one input. Tensors of class weights have one row for each input; vectors of
-    inputs are averages over them. To be made and used inside `model.ready()`. One forward graph is kept for all
-    vector-Jacobian products.
+    inputs are averages over them. To be made and used inside `model.ready()`. One forward graph, or a tape in place of
+    it, is kept for all vector-Jacobian products.
 
     Args:
         x: the inputs, with batch dimension.
         target: the class whose loss is meant; None: the predicted one of the first input.
-        way: how to get Jacobian-vector products; falls back to the next one by itself.
+        way: how to get Jacobian-vector products; falls back to the next one by itself. A tape is for those who take
+            several products: for one gradient, a graph costs less.
     """
 
     def __init__(self, model: Classifier, x: Tensor, target: Target = None, way: Way = "forward mode") -> None:
         self.model = model
         self.x = x.detach().clone().requires_grad_()
         is_new = not model.checked
-        self.logits = model.logits(self.x)
+        self._graph: Tensor | None = None
+        self.tape = self._recorded() if way == "tape" else None
+        self.logits = self._graph_of_logits() if self.tape is None else self.tape.logits
         model.check_logits(self.logits)
         if is_new:
             _refuse_randomness(model, self.x.detach(), self.logits.detach())
-        self.constant = not self.logits.requires_grad
+        if self.tape is not None and not self._is_trusted(self.tape):
+            self.tape, self.logits = None, self._graph_of_logits()
+        self.constant = self.tape is None and not self.logits.requires_grad
         if self.constant:
             _refuse_hidden_dependence(model, self.x.detach())
         # Float64 on the CPU: c numbers, and some devices have no float64.
@@ -67,9 +73,47 @@ class Linearisation:
         self.device = solver_device(self.x.device)
         self.size = self.x[0].numel()
         self.notes: list[str] = []
-        self.way: Way = way
+        self.way: Way = "forward mode" if way == "tape" and self.tape is None else way
         self._gradient_graph: tuple[Tensor, Tensor, float] | None = None
         self._jacobian: Tensor | None = None
+
+    def _recorded(self) -> Tape | None:
+        """The network's tape at x. One that leaves none is not tried again."""
+        if self.model.tapes is None:
+            return None
+        tape = record(self.model, self.x.detach())
+        if tape is None:
+            self.model.tapes = None
+        return tape
+
+    def _is_trusted(self, tape: Tape) -> bool:
+        """Whether tapes of this signature agree with torch's own derivatives. Found out once per model."""
+        trusted = self.model.tapes or frozenset()
+        if tape.signature not in trusted:
+            self.model.tapes = trusted | {tape.signature} if self._agrees(tape) else None
+        return self.model.tapes is not None
+
+    def _agrees(self, tape: Tape) -> bool:
+        generator = torch.Generator().manual_seed(0)
+        u, v = (torch.randn(like.shape, generator=generator).to(like) for like in (self.logits, self.x.detach()))
+        try:
+            with derivatives():
+                found, change = tape.transpose(u[None])[0], tape.forward(v[None])[0]
+                slopes = torch.autograd.grad(self.model.logits(self.x), self.x, u, materialize_grads=True)[0]
+        except NotDifferentiableError:
+            return False
+        tolerance = 1e-8 if self.x.dtype == torch.float64 else 1e-3
+        u, v, found, change, slopes = (tensor.cpu().double() for tensor in (u, v, found, change, slopes))
+        # Forward mode would cost seconds at its first use. For random u and v, <u, W'v> = <Wu, v> says as much.
+        error = (u * change).sum() - (slopes * v).sum()
+        is_transpose = float(error.abs()) <= tolerance * float(change.norm())
+        return is_transpose and float((found - slopes).norm()) <= tolerance * float(slopes.norm())
+
+    def _graph_of_logits(self) -> Tensor:
+        """The logits with autograd's graph, which a network with a tape only needs to be differentiated twice."""
+        if self._graph is None:
+            self._graph = self.model.logits(self.x)
+        return self._graph
 
     def loss_cotangent(self) -> Tensor:
         """p - y, its entry at the target as minus the sum of the others: 1 - p_y would lose every digit as p_y -> 1."""
@@ -81,8 +125,8 @@ class Linearisation:
     def covariance(self, t: Tensor) -> Tensor:
         """(diag p - pp') t, with t_y subtracted first for the same reason."""
         p = self.probabilities
-        t = t - t[:, self.target, None]
-        return p * (t - (p * t).sum(1, keepdim=True))
+        t = t - t[..., self.target, None]
+        return p * (t - (p * t).sum(-1, keepdim=True))
 
     def gradient(self) -> Tensor:
         """g = W (p - y)."""
@@ -94,6 +138,8 @@ class Linearisation:
 
     def vjp(self, cotangent: Tensor) -> Tensor:
         """W u for class weights u."""
+        if self.tape is not None:
+            return self.vjps(cotangent[None])[0]
         scale = float(cotangent.abs().max())
         if self.constant or scale == 0:
             return torch.zeros(self.size, dtype=torch.float64, device=self.device)
@@ -101,8 +147,20 @@ class Linearisation:
         (product,) = torch.autograd.grad(self.logits, self.x, unit, retain_graph=True, materialize_grads=True)
         return self._out(product) * scale
 
+    def vjps(self, cotangents: Tensor) -> Tensor:
+        """W u for each of several class weights u, (k, inputs, classes): as many at a time as is fast."""
+        if self.tape is None:
+            return torch.stack([self.vjp(cotangent) for cotangent in cotangents])
+        scales, products = _scales(cotangents), []
+        for units in (cotangents / scales[:, None, None]).split(self.tape.directions):
+            product = self.tape.transpose(units.to(self.logits.dtype).to(self.logits.device))
+            products.append(product.flatten(2).to(self.device).double().mean(1))
+        return torch.cat(products) * scales.to(self.device)[:, None]
+
     def jvp(self, v: Tensor) -> Tensor:
         """W'v for an input direction v: the change of the logits along v."""
+        if self.tape is not None:
+            return self.jvps(v[None])[0]
         scale = float(v.abs().max())
         if self.constant or scale == 0:
             return torch.zeros_like(self.probabilities)
@@ -116,6 +174,16 @@ class Linearisation:
                 return self._double_backward(unit) * scale
             self.way = "row by row"
         return self._row_by_row(unit) * scale
+
+    def jvps(self, rows: Tensor) -> Tensor:
+        """W'v for each row v, (k, inputs, classes)."""
+        if self.tape is None:
+            return torch.stack([self.jvp(row) for row in rows])
+        scales, changes = _scales(rows), []
+        for units in (rows / scales[:, None]).split(self.tape.directions):
+            unit = units.to(self.x.dtype).to(self.x.device).reshape(-1, 1, *self.x.shape[1:])
+            changes.append(self.tape.forward(unit).cpu().double())
+        return torch.cat(changes) * scales.cpu()[:, None, None]
 
     def _forward_mode(self, v: Tensor) -> Tensor:
         with torch.no_grad(), forward_ad.dual_level():
@@ -165,15 +233,24 @@ class Linearisation:
             cotangent = self.loss_cotangent()
             scale = float(cotangent.abs().max()) or 1.0
             unit = (cotangent / scale).to(self.logits.dtype).to(self.logits.device).requires_grad_()
-            self._gradient_graph = differentiable_gradient(self.logits, self.x, unit), unit, scale
+            self._gradient_graph = differentiable_gradient(self._graph_of_logits(), self.x, unit), unit, scale
         return self._gradient_graph
 
-    def factor_column(self, k: int) -> Tensor:
-        """sqrt(p_k) grad log p_k at a single input: column k of B, H = BB' (appendix C without a Cholesky factor)."""
-        cotangent = -self.probabilities
-        cotangent[:, k] = 0
-        cotangent[:, k] = -cotangent.sum(1)
-        return self.vjp(cotangent) * float(self.probabilities[0, k].sqrt())
+    def factor_columns(self, first: int, count: int) -> Tensor:
+        """Columns of B, H = BB', as rows: column k is sqrt(p_k) grad log p_k at a single input (appendix C without a
+        Cholesky factor).
+        """
+        chosen = torch.arange(first, min(first + count, self.classes))
+        cotangents = -self.probabilities.expand(len(chosen), 1, self.classes).clone()
+        own = torch.arange(len(chosen)), 0, chosen
+        cotangents[own] = 0
+        cotangents[own] = -cotangents.sum(2)[:, 0]
+        return self.vjps(cotangents) * self.probabilities[0, chosen].sqrt().to(self.device)[:, None]
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept of the inputs and of the network at them, where it leaves a tape."""
+        return self.x.nbytes + (0 if self.tape is None else self.tape.nbytes)
 
     def _in(self, v: Tensor) -> Tensor:
         """A direction of the input, the same for every input."""
@@ -229,3 +306,9 @@ def _refuse_hidden_dependence(model: Classifier, x: Tensor) -> None:
                 "the logits change with the input, but no gradient connects them: "
                 "the network cuts its graph (detach, no_grad, numpy or rounding inside)"
             )
+
+
+def _scales(vectors: Tensor) -> Tensor:
+    """The largest entry of each, or one for zeros."""
+    scales = vectors.flatten(1).abs().amax(1)
+    return torch.where(scales > 0, scales, 1)

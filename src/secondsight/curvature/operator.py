@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from secondsight.curvature.hessian import GaussNewton, curvature_at
-from secondsight.curvature.spectrum import eigh_of_factor, full_factor, krylov_eigh
+from secondsight.curvature.spectrum import eigh_of_factor, factor_blocks, full_factor, krylov_eigh
 from secondsight.errors import InputError
 from secondsight.model import Classifier, Item, Target
 
@@ -28,7 +28,8 @@ class InputHessian:
     @property
     def gradient(self) -> Tensor:
         """g, flat."""
-        return self._curvature.gradient
+        with self.model.ready():
+            return self._curvature.gradient
 
     def matmul(self, v: Tensor) -> Tensor:
         """HV for V of shape (d,) or (d, k); float64."""
@@ -69,7 +70,7 @@ class InputHessian:
         with self.model.ready():
             if samples is None:
                 linear = self._gauss_newton("trace(samples=100)").linear
-                return sum(float(linear.factor_column(k).square().sum()) for k in range(linear.classes))
+                return sum(float(block.square().sum()) for block in factor_blocks(linear))
             generator = torch.Generator().manual_seed(seed)
             total = 0.0
             for _ in range(samples):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ Part = Callable[[LossHessian], Tensor]
 
 MEMORY = 2**29
 """Bytes that the graph of one batch of samples may take."""
+KEPT = 2**30
+"""Bytes of tapes that are kept from one pass over the samples to the next."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,9 @@ class Noise:
 
 
 class SmoothHessian(LossHessian):
-    """The average of g and H over noisy copies, for one fixed class. Each pass builds the graphs of a batch anew.
+    """The average of g and H over noisy copies, for one fixed class.
+
+    The network at a batch of copies is kept as a tape as long as there is room (KEPT), else each pass builds it anew.
 
     linear: the network at the clean input.
     progress: called, during a pass, with the number of products that it has done, a fraction.
@@ -53,6 +58,7 @@ class SmoothHessian(LossHessian):
         # Without noise, all copies are one.
         self.noise = noise if noise.deviation > 0 else replace(noise, n=1)
         self.progress: Callable[[float], None] | None = None
+        self._kept: list[Linearisation] = []
 
     @cached_property
     def gradient(self) -> Tensor:
@@ -68,20 +74,34 @@ class SmoothHessian(LossHessian):
             except torch.OutOfMemoryError:
                 if self.noise.batch_size == 1:
                     raise ModelError("out of memory with a single noisy copy of the input at a time") from None
+            self._kept.clear()
             self.noise = replace(self.noise, batch_size=self.noise.batch_size // 2)
             self.linear.notes.append(f"memory was short: the noisy copies went {self.noise.batch_size} at a time")
 
     def _one_pass(self, part: Part, products: int) -> Tensor:
         total, done = torch.zeros((), dtype=torch.float64, device=self.linear.device), 0
-        for copies in self.noise.copies(self.linear.x.detach()[0]):
-            linear = Linearisation(self.linear.model, copies, self.linear.target, self._way)
-            total = total + part(self._kind(linear)) * len(copies)
+        for linear in self._linearisations():
+            total = total + part(self._kind(linear)) * len(linear.x)
             self._way = linear.way
             self.linear.notes += [note for note in linear.notes if note not in self.linear.notes]
-            done += len(copies)
+            done += len(linear.x)
             if self.progress is not None and products:
                 self.progress(products * done / self.noise.n)
         return total / self.noise.n
+
+    def _linearisations(self) -> Iterator[Linearisation]:
+        """The network at each batch of copies. The first ones are kept, as many as fit."""
+        kept = list(self._kept)
+        yield from kept
+        if sum(len(linear.x) for linear in kept) == self.noise.n:
+            return
+        room = KEPT - sum(linear.nbytes for linear in kept)
+        for copies in islice(self.noise.copies(self.linear.x.detach()[0]), len(kept), None):
+            linear = Linearisation(self.linear.model, copies, self.linear.target, self._way)
+            room -= linear.nbytes
+            if linear.tape is not None and room >= 0:
+                self._kept.append(linear)
+            yield linear
 
 
 def fitting_batch_size(model: Classifier, x: Tensor, n: int) -> int:

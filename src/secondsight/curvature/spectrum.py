@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from secondsight.curvature.hessian import GaussNewton, LossHessian
+from secondsight.curvature.linearisation import Linearisation
 from secondsight.errors import InputError
 
 ROWS = 16384
@@ -14,12 +17,20 @@ ROUNDING = 1e-6
 """A proven eigenvalue is raised by this share, for the factor's own rounding."""
 
 
+def factor_blocks(linear: Linearisation) -> Iterator[Tensor]:
+    """The columns of B as rows, float64, as many at a time as is fast."""
+    at_a_time = 1 if linear.tape is None else linear.tape.directions
+    for first in range(0, linear.classes, at_a_time):
+        yield linear.factor_columns(first, at_a_time)
+
+
 def full_factor(curvature: GaussNewton) -> Tensor:
     """B (d x c) with H = BB': column k is sqrt(p_k) grad log p_k, one backward pass. In the network's precision."""
     linear = curvature.linear
-    factor = torch.empty(linear.classes, linear.size, dtype=linear.x.dtype, device=linear.device)
-    for k in range(linear.classes):
-        factor[k] = linear.factor_column(k)
+    factor, done = torch.empty(linear.classes, linear.size, dtype=linear.x.dtype, device=linear.device), 0
+    for block in factor_blocks(linear):
+        factor[done : done + len(block)] = block
+        done += len(block)
     return factor.T
 
 

@@ -24,7 +24,7 @@ def caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
 
 
 def smooth_caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
-    linear = Linearisation(model, x[None], settings.target)
+    linear = Linearisation(model, x[None], settings.target, "tape")
     kind, notes = kind_of_curvature(linear, settings.curvature)
     average, settings = smoothed(linear, kind, settings)
     products = Products(average.product, settings.max_products, settings.progress)

@@ -48,9 +48,9 @@ ON_PHOTOGRAPHS: dict[str, Measurement] = {
     "hessian-impact": Measurement(hessian_impact),
     "hessian-examples": Measurement(hessian_examples, preset="table-1"),
     "hessian-cost": Measurement(hessian_cost, most=1),
-    "lambda1-sweep": Measurement(lambda1_sweep, most=40, paged=True),
-    "comparison": Measurement(comparison, most=12, preset="table-3", paged=True),
-    "input-multiplication": Measurement(input_multiplication, most=20),
+    "lambda1-sweep": Measurement(lambda1_sweep, most=20, paged=True),
+    "comparison": Measurement(comparison, most=6, preset="table-3", paged=True),
+    "input-multiplication": Measurement(input_multiplication, most=10),
     "non-relu": Measurement(non_relu),
-    "hessian-survival": Measurement(hessian_survival, most=20),
+    "hessian-survival": Measurement(hessian_survival, most=10),
 }

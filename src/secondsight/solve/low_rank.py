@@ -25,7 +25,7 @@ class LowRankModel:
         self.a = 2 * problem.lambda2 + self.shift
         self.factor = basis.factor(self.shift)
         self._sizes = problem.gradient.abs()
-        self._reach = self.factor.norm(dim=0)
+        self._reach = self.factor.square().sum(0).sqrt_()
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
 
     def solve(self, lambda1: float) -> Tensor:
@@ -34,6 +34,12 @@ class LowRankModel:
         z, delta = self._solve_from(start, lambda1)
         self._solved.append((lambda1, z))
         return delta
+
+    def dense(self) -> Tensor:
+        """The model's optimal map at lambda1 = 0, times a: g + U'z with (aI - UU') z = Ug."""
+        matrix = self.a * torch.eye(len(self.factor)).to(self.factor) - self.factor @ self.factor.T
+        z = torch.linalg.solve(matrix, self.factor @ self.problem.gradient)
+        return torch.addmv(self.problem.gradient, self.factor.T, z)
 
     def _solve_from(self, start: Tensor, lambda1: float) -> tuple[Tensor, Tensor]:
         """Newton on the entries that can be non-zero: |g + U'z|_i <= |g_i| + |U_i| |z|, for a z of bounded length."""
@@ -69,7 +75,7 @@ def angle_without_penalty(problem: Problem, basis: Basis) -> tuple[float, float]
     g = problem.gradient
     if not bool(g.any()):
         return 0.0, 0.0
-    estimate = degrees_between(LowRankModel(problem, basis).solve(0.0), g)
+    estimate = degrees_between(LowRankModel(problem, basis).dense(), g)
     identity = torch.eye(len(basis)).to(g)
     weights = torch.linalg.solve(2 * problem.lambda2 * identity - basis.projected(), basis.vectors @ g)
     inside = weights @ basis.vectors

@@ -71,8 +71,7 @@ class L1(Penalty):
         return y.abs()
 
     def curvature(self, factor: Tensor, thresholded: Tensor, lambda1: float) -> Tensor:
-        active = factor[:, thresholded != 0]
-        return active @ active.T
+        return (factor * (thresholded != 0)) @ factor.T
 
 
 class GroupLasso(Penalty):

@@ -1,0 +1,131 @@
+"""The benchmarks measure what they say: ranks, slopes, parts that add up, rows that a table can show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+import secondsight as ss
+from cases import PIECEWISE_LINEAR
+
+
+@pytest.fixture(autouse=True)
+def _root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1])
+
+
+def test_95_per_cent_are_not_above_the_quantile() -> None:
+    from bench.measure import quantile
+
+    values = [float(i) for i in range(1, 41)]
+    assert quantile(values[::-1], 0.95) == 38
+    assert quantile([3.0], 0.95) == 3
+
+
+def test_the_slope_is_the_exponent() -> None:
+    from bench.scaling import Axis
+
+    axis = Axis("n", values=[1, 10, 100])
+    axis.seconds["caso"] = [2.0, 200.0, 20000.0]
+    assert axis.slope("caso") == pytest.approx(2)
+
+
+def test_cost_is_that_of_one_input_in_gradients_of_one() -> None:
+    from bench.scaling import Axis, Setting
+
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5))
+    axis, model = Axis("photographs"), ss.Classifier(net, size=8)
+    axis.add(Setting(2, model, torch.rand(2, 3, 8, 8), torch.get_num_threads()), repeats=1)
+    assert axis.costs["caso"][0] > 0
+    assert axis.products[0] >= 3
+    assert axis.costs["gradient"][0] / axis.seconds["gradient"][0] == pytest.approx(
+        axis.costs["caso"][0] / axis.seconds["caso"][0]
+    )
+
+
+def test_a_part_does_not_count_what_it_spends_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.profile import Part, Stopwatch
+
+    now = [0.0]
+    monkeypatch.setattr("bench.profile.time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def spend(seconds: float) -> None:
+        now[0] += seconds
+
+    watch, outer, inner = Stopwatch(), Part("outer", "", ""), Part("inner", "", "", within="outer", counted=True)
+
+    def work() -> None:
+        spend(1)
+        watch.call(inner, spend, 2)
+
+    watch.call(outer, work)
+    watch.call(inner, spend, 4)
+    assert watch.seconds == {"outer": 1, "inner": 2}
+    assert watch.calls["inner"] == 1
+
+
+def test_the_parts_of_a_map_add_up_and_are_put_back() -> None:
+    from bench.profile import PARTS, PRODUCTS, REST, profile
+
+    from secondsight.solve.caso import Products
+
+    before = Products.__call__
+    case = PIECEWISE_LINEAR[3]
+    watch, measured = profile(case.classifier(), case.x, "caso", repeats=2)
+    assert Products.__call__ is before
+    assert sum(watch.seconds.values()) == pytest.approx(measured.seconds)
+    assert 0 <= watch.seconds[REST] < measured.seconds
+    assert all(watch.seconds[part.name] > 0 for part in PARTS if part.within is None)
+    assert watch.seconds[PRODUCTS] > 0
+
+
+def test_the_table_shows_a_row_with_gaps_in_it() -> None:
+    from bench.measure import Row
+    from bench.table import COLUMNS, cells, line
+
+    row = Row("cafo", costs=[1.0, 3.0, 2.0], seconds=[0.1, 0.3, 0.2], peak=2_000_000_000)
+    shown = dict(zip(COLUMNS, cells(row, gradient_peak=1_000_000_000), strict=True))
+    assert shown["g.e. median"] == "2.0"
+    assert shown["g.e. 95 %"] == "3.0"
+    assert shown["peak GB"] == shown["peak / gradient"] == "2.00"
+    assert shown["products"] == shown["worst gap"] == ""
+    assert "products" not in line(row, None)
+
+
+@pytest.fixture
+def tiny() -> ss.Classifier:
+    from bench.scaling import small
+
+    return small(classes=30)
+
+
+def test_every_row_can_be_measured_and_shown(tiny: ss.Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.rows import BATCHES, ROWS, Counts, Subject, gradient
+    from bench.table import line
+
+    monkeypatch.setattr("bench.rows.photographs", lambda count: [ss.example_photograph()] * count)
+    monkeypatch.setattr("bench.rows.peak_bytes", lambda name, what, photograph: 1)
+    monkeypatch.setattr("bench.rows.BATCHES", BATCHES[:2])
+    subject = Subject("tiny", tiny, Counts(caso=1, path=1, batch=4, captum=1, smooth=1, spectrum=1, baseline=1), True)
+    rows = {row.name: row for measure in (gradient, *(entry[0] for entry in ROWS.values())) for row in measure(subject)}
+    assert len(rows) == 14
+    assert all(line(row, 1) for row in rows.values())
+    ours = [row for name, row in rows.items() if "paper" not in name and row.gaps]
+    assert len(ours) == 8
+    assert max(gap for row in ours for gap in row.gaps) <= 1e-4
+    assert len(rows["caso, 4 in one call, each"].costs) == 4
+
+
+@pytest.mark.parametrize(
+    "what", ["gradient", "cafo", "caso", "caso-path", "batch-2", "smoothgrad", "eigenpairs", "factor", "paper"]
+)
+def test_what_memory_is_measured_of(what: str, tiny: ss.Classifier) -> None:
+    from bench.memory import work
+
+    x = tiny.tensor(ss.example_photograph())
+    assert work(tiny, x, what, warm_up=True) == 0
+    assert work(tiny, x, what, warm_up=False) == (x.nbytes * 30 if what == "factor" else 0)

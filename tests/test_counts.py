@@ -1,0 +1,201 @@
+"""What a map may cost, in counts that are the same on every machine: H-products, passes and the largest tensor.
+
+A pass is one call of a convolution for each convolution of the network and each input or direction: whoever runs it
+(autograd, forward mode, a tape), `aten.convolution` goes forward and `aten.convolution_backward` goes back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import secondsight as ss
+from cases import lively
+
+CASO_PRODUCTS = 4
+"""Three fix lambda2 (at the gradient, a random probe and the top eigenvector of these); one certifies the map."""
+
+FORWARD_PER_PRODUCT = 1
+"""The tangent pass. Forward mode would run the network again beside it, and each convolution three times."""
+
+BACKWARD_PER_PRODUCT = 1
+
+DIRECTIONS = 2
+"""Products that go through the network together: the first two that fix lambda2."""
+
+PATH_DIRECTIONS = 8
+"""The same when a whole path is certified: never all of its points, for each takes a network's memory."""
+
+VECTORS = 8
+"""Float64 vectors of the input's size in one tensor: a basis of four to six, with room."""
+
+COPIES = 4
+"""Noisy copies of the smooth methods, all at a time."""
+
+METHODS = {
+    "cafo": {},
+    "caso": {},
+    "smooth-cafo": {"n": COPIES, "batch_size": COPIES},
+    "smooth-caso": {"n": COPIES, "batch_size": COPIES},
+}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a map cost, or may cost at most. `largest`: bytes of the largest tensor."""
+
+    products: float
+    forward: float
+    backward: float
+    largest: float
+
+    def beyond(self, bounds: Counts) -> dict[str, tuple[float, float]]:
+        """Where these counts exceed the bounds: what was counted, what is allowed."""
+        pairs = {f.name: (getattr(self, f.name), getattr(bounds, f.name)) for f in fields(self)}
+        return {name: pair for name, pair in pairs.items() if pair[0] > pair[1]}
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A network whose checks are already paid for, an input, and the bytes of its largest activation there."""
+
+    model: ss.Classifier
+    x: Tensor
+    activation: int
+
+    def largest(self, passes: int, vectors: int = VECTORS) -> int:
+        """Bytes of the largest tensor where so many inputs or directions pass at a time."""
+        return max(passes * self.activation, vectors * self.x.numel() * 8)
+
+
+class Counter(TorchDispatchMode):
+    """Counts convolutions, each as often as it has inputs, and the bytes of the largest new tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forward = self.backward = self.largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.convolution.default:
+            self.forward += len(result)
+        elif func is torch.ops.aten.convolution_backward.default:
+            self.backward += len(args[0])
+        # A view allocates nothing.
+        new = _storages(result).items() - _storages((args, kwargs)).items()
+        self.largest = max([self.largest, *(size for _, size in new)])
+        return result
+
+
+def _storages(values: Any) -> dict[int, int]:
+    """Identity and bytes of what lies behind all tensors."""
+    storages = [value.untyped_storage() for value in tree_leaves(values) if isinstance(value, Tensor)]
+    return {storage._cdata: storage.nbytes() for storage in storages}
+
+
+def counted(subject: Subject, work: Callable[[], Any]) -> tuple[Any, Counts]:
+    with Counter() as counter:
+        result = work()
+    convolutions = sum(isinstance(module, nn.Conv2d) for module in subject.model.net.modules())
+    products = result.products if isinstance(result, ss.Explanation) else 0
+    return result, Counts(products, counter.forward / convolutions, counter.backward / convolutions, counter.largest)
+
+
+@functools.cache
+def explained(subject: Subject, method: str, **options: Any) -> tuple[ss.Explanation, Counts]:
+    return counted(subject, lambda: ss.explain(subject.model, subject.x, method, **options))
+
+
+def small() -> Subject:
+    """Piecewise linear, four convolutions, ten classes, float64."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in ((3, 8), (8, 16), (16, 16), (16, 16)):
+        layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()]
+    net = nn.Sequential(*layers, nn.AvgPool2d(4), nn.Flatten(), nn.Linear(16 * 6 * 6, 10))
+    x = torch.rand(3, 24, 24, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return warm(ss.Classifier(lively(net, 0), size=24), x)
+
+
+def lite0() -> Subject:
+    model = ss.load_model("efficientnet-lite0")
+    return warm(model, model.tensor(ss.example_photograph()))
+
+
+def warm(model: ss.Classifier, x: Tensor) -> Subject:
+    ss.explain(model, x)
+    with Counter() as counter, torch.no_grad():
+        model(x[None])
+    return Subject(model, x, counter.largest)
+
+
+@pytest.fixture(scope="module", params=[small, lite0], ids=["small", "lite0"])
+def subject(request: pytest.FixtureRequest) -> Subject:
+    return request.param()
+
+
+def bounds(subject: Subject, method: str) -> Counts:
+    """What a map may cost."""
+    copies = COPIES if method.startswith("smooth") else 1
+    products, directions = (CASO_PRODUCTS, DIRECTIONS) if method.endswith("caso") else (0, 1)
+    # The gradient takes a pass each way, and what it leaves behind serves all products.
+    forward = copies * (1 + FORWARD_PER_PRODUCT * products)
+    backward = copies * (1 + BACKWARD_PER_PRODUCT * products)
+    # The smooth methods also look at the clean input: it decides which class is explained.
+    return Counts(products, forward + (copies > 1), backward, subject.largest(copies * directions))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_map_costs_no_more(subject: Subject, method: str) -> None:
+    e, counts = explained(subject, method, **METHODS[method])
+    assert e.relative_gap <= 1e-4
+    assert len(e.path) >= 12
+    assert counts.beyond(bounds(subject, method)) == {}
+
+
+def test_a_further_certified_point_costs_one_product(subject: Subject) -> None:
+    _, one = explained(subject, "caso")
+    e, every = explained(subject, "caso", certify="path")
+    assert all(point.relative_gap <= 1e-4 for point in e.path)
+    added = len(e.path) - 1
+    most = Counts(
+        products=one.products + added,
+        forward=one.forward + FORWARD_PER_PRODUCT * added,
+        backward=one.backward + BACKWARD_PER_PRODUCT * added,
+        largest=subject.largest(PATH_DIRECTIONS, vectors=len(e.path) + VECTORS),
+    )
+    assert every.beyond(most) == {}
+
+
+def test_one_more_than_allowed_is_noticed(subject: Subject) -> None:
+    _, counts = explained(subject, "caso")
+    assert counts.beyond(counts) == {}
+    for name in ("products", "forward", "backward", "largest"):
+        allowed = getattr(counts, name) - 1
+        assert counts.beyond(replace(counts, **{name: allowed})) == {name: (allowed + 1, allowed)}
+
+
+def test_passes_are_counted_however_they_are_run(subject: Subject) -> None:
+    model, x = subject.model, subject.x
+
+    def by_autograd() -> None:
+        leaf = torch.stack([x, x, x]).requires_grad_()
+        torch.autograd.grad(model(leaf).sum(), leaf)
+
+    def by_forward_mode() -> None:
+        with model.ready(), torch.no_grad(), forward_ad.dual_level():
+            model.logits(forward_ad.make_dual(x[None], torch.ones_like(x)[None]))
+
+    _, counts = counted(subject, by_autograd)
+    assert (counts.forward, counts.backward) == (3, 3)
+    assert counts.largest >= 3 * subject.activation
+    _, counts = counted(subject, by_forward_mode)
+    assert counts.forward >= 2

@@ -1,0 +1,584 @@
+"""The tape of a piecewise-linear network against dense float64 Jacobians, and what leaves no tape."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import secondsight as ss
+from cases import CURVED, PIECEWISE_LINEAR, Case, lively
+from reference import gauss_newton, gradient
+from secondsight.curvature import smooth, tape
+from secondsight.curvature.hessian import GaussNewton
+from secondsight.curvature.linearisation import Linearisation
+from secondsight.curvature.smooth import Noise, SmoothHessian, graph_bytes
+from secondsight.curvature.steps import Mask, Scale
+from secondsight.curvature.tape import Tape, record
+
+TIGHT = {"rtol": 1e-9, "atol": 1e-11}
+Layer = Callable[[Tensor], Tensor]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def tapped(layer: Layer, shape: tuple[int, ...]) -> ss.Classifier:
+    """Three logits that all features of a layer's result go into."""
+
+    def net(x: Tensor) -> Tensor:
+        features = layer(x * 1.5).flatten(1)
+        return features @ normal(features.shape[1], 3, seed=1)
+
+    return ss.Classifier(net, input_shape=shape)
+
+
+def recorded(model: ss.Classifier, x: Tensor) -> Tape | None:
+    with model.ready():
+        return record(model, x)
+
+
+def jacobians(model: ss.Classifier, x: Tensor) -> Tensor:
+    """(inputs, classes, features), one input at a time."""
+
+    def one(z: Tensor) -> Tensor:
+        return model.logits(z[None])[0]
+
+    with model.ready():
+        return torch.stack([torch.autograd.functional.jacobian(one, z).flatten(1) for z in x])
+
+
+def assert_right(found: Tape, model: ss.Classifier, x: Tensor, directions: int = 3) -> None:
+    dense, n = jacobians(model, x), len(x)
+    v, u = normal(directions, *x.shape, seed=2), normal(directions, n, dense.shape[1], seed=3)
+    v_before, u_before = v.clone(), u.clone()
+    change, slopes = found.forward(v), found.transpose(u)
+    assert slopes.shape == v.shape
+    torch.testing.assert_close(change, torch.einsum("ncd,knd->knc", dense, v.flatten(2)), **TIGHT)
+    torch.testing.assert_close(slopes.flatten(2), torch.einsum("ncd,knc->knd", dense, u), **TIGHT)
+    # <u, W'v> = <Wu, v>
+    torch.testing.assert_close((u * change).sum(), (slopes * v).sum(), **TIGHT)
+    same = found.forward(v[:, :1])
+    torch.testing.assert_close(same, torch.einsum("ncd,kd->knc", dense, v[:, 0].flatten(1)), **TIGHT)
+    assert torch.equal(v, v_before)
+    assert torch.equal(u, u_before)
+    assert torch.equal(found.forward(v), change)
+    assert torch.equal(found.transpose(u), slopes)
+    torch.testing.assert_close(found.logits, model.logits(x))
+
+
+def module(layer: nn.Module) -> nn.Module:
+    return lively(layer, 5).requires_grad_(False)
+
+
+def twice(layer: nn.Module) -> Layer:
+    return lambda x: layer(layer(x) - 0.5)
+
+
+def residual(x: Tensor) -> Tensor:
+    y = x * 2
+    y += x.relu()
+    return functional.relu_(y) - x
+
+
+def hooked(x: Tensor) -> Tensor:
+    y = x * 2
+    y.mul_(3).add_(1).sub_(x, alpha=2).neg_().div_(4)
+    return functional.hardtanh_(y) + functional.leaky_relu_(x * 0.5)
+
+
+def shuffled(x: Tensor) -> Tensor:
+    """Two groups of channels: one kept, one filtered, then dealt out in turn."""
+    a, b = x.chunk(2, 1)
+    y = torch.cat([a, b.relu() * 2], 1)
+    return y.reshape(len(x), 2, 2, *x.shape[2:]).transpose(1, 2).reshape(x.shape)
+
+
+CONVOLUTION = module(nn.Conv2d(3, 4, 3))
+LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
+    "identity": (lambda x: x, (4,)),
+    "convolution": (module(nn.Conv2d(2, 3, 3, stride=2, padding=1)), (2, 5, 6)),
+    "depthwise": (module(nn.Conv2d(4, 8, 3, groups=4, dilation=2, padding=2, bias=False)), (4, 5, 5)),
+    "convolution-1d": (module(nn.Conv1d(2, 3, 3, padding="same")), (2, 7)),
+    "convolution-3d": (module(nn.Conv3d(1, 2, 2)), (1, 3, 3, 3)),
+    "transposed-convolution": (module(nn.ConvTranspose2d(2, 3, 3, stride=2, output_padding=1)), (2, 3, 4)),
+    "replication-padding": (module(nn.Conv2d(2, 2, 3, padding=1, padding_mode="replicate")), (2, 4, 4)),
+    "reflection-padding": (module(nn.Conv2d(2, 2, 3, padding=1, padding_mode="reflect")), (2, 4, 4)),
+    "batch-norm-1d": (module(nn.BatchNorm1d(4)), (4,)),
+    "batch-norm-2d": (module(nn.BatchNorm2d(3)), (3, 4, 2)),
+    "batch-norm-plain": (module(nn.BatchNorm2d(3, affine=False)), (3, 2, 2)),
+    "linear": (module(nn.Linear(4, 5)), (4,)),
+    "linear-no-bias": (module(nn.Linear(4, 5, bias=False)), (4,)),
+    "linear-tokens": (module(nn.Linear(4, 5)), (3, 4)),
+    "linear-tokens-no-bias": (module(nn.Linear(4, 5, bias=False)), (3, 4)),
+    "linear-planes": (module(nn.Linear(4, 5)), (2, 3, 4)),
+    "relu": (torch.relu, (6,)),
+    "relu-in-place": (lambda x: functional.relu(x * 1.0, inplace=True), (6,)),
+    "relu6": (lambda x: functional.relu6(4 * x), (6,)),
+    "hardtanh": (lambda x: functional.hardtanh(x, -0.5, 0.7), (6,)),
+    "leaky-relu": (lambda x: functional.leaky_relu(x, 0.2), (6,)),
+    "leaky-relu-upside-down": (lambda x: functional.leaky_relu(x, -0.5), (6,)),
+    "threshold": (lambda x: functional.threshold(x, 0.1, 20.0), (6,)),
+    "clamp": (lambda x: x.clamp(-0.3, 0.4), (6,)),
+    "clamp-in-place": (lambda x: (x * 2).clamp_(-0.3, 0.4), (6,)),
+    "clamp-min": (lambda x: x.clamp(min=0.2), (6,)),
+    "clamp-max": (lambda x: x.clamp(max=0.2), (6,)),
+    "clamp-min-by-name": (lambda x: torch.clamp_min(x, 0.2) + torch.clamp_max(x, 0.1), (6,)),
+    "max-pool": (nn.MaxPool2d(3, 2, padding=1), (2, 6, 5)),
+    "max-pool-overlapping": (nn.MaxPool2d(3, 1, dilation=2, ceil_mode=True), (2, 6, 6)),
+    "max-pool-1d": (nn.MaxPool1d(2), (2, 6)),
+    "adaptive-max-pool": (nn.AdaptiveMaxPool2d((2, 3)), (2, 5, 5)),
+    "average-pool": (nn.AvgPool2d(3, 2, padding=1), (2, 6, 5)),
+    "adaptive-average-pool": (nn.AdaptiveAvgPool2d((2, 3)), (2, 5, 5)),
+    "global-average-pool": (nn.AdaptiveAvgPool2d(1), (2, 5, 5)),
+    "mean": (lambda x: x.mean((-1, -2)), (3, 4, 5)),
+    "sum": (lambda x: x.sum(2, keepdim=True), (3, 4)),
+    "constants": (lambda x: 3 - (2 * x + 1 - torch.ones(4)) / torch.arange(1, 5), (3, 4)),
+    "constants-first": (lambda x: torch.ones(4).double() - x + torch.add(torch.ones(4).double(), x, alpha=3), (4,)),
+    "integer-factor": (lambda x: x * torch.arange(4) * 2, (4,)),
+    "combined": (lambda x: torch.sub(x.relu(), x, alpha=0.3) - x, (4,)),
+    "doubled": (lambda x: x + x, (4,)),
+    "doubled-in-place": (lambda x: (x * 1).add_(x), (4,)),
+    "spread": (lambda x: x.mean(2, keepdim=True).relu() + x - x.mean(1, keepdim=True), (3, 4)),
+    "residual-in-place": (residual, (5,)),
+    "many-in-place": (hooked, (5,)),
+    "shared": (twice(module(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))), (4,)),
+    "shared-in-place": (twice(module(nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True)))), (4,)),
+    "shuffle": (shuffled, (4, 2, 3)),
+    "cat-with-constant": (lambda x: torch.cat([x.relu(), x.new_ones(len(x), 2), x], 1), (3,)),
+    "cat-with-itself": (lambda x: torch.cat([x, x], -1).relu(), (3, 2)),
+    "pad": (lambda x: functional.pad(x, (1, 2, 0, 1), value=3.0).relu(), (2, 3, 4)),
+    "crop": (lambda x: functional.pad(x, (-1, 0, 1, 0)), (2, 3, 4)),
+    "no-pad": (lambda x: functional.pad(x, (0, 0, 0, 0)), (2, 3, 4)),
+    "slice": (lambda x: x[:, 1:, ::2], (3, 5)),
+    "select": (lambda x: x[:, 1] - x[..., -1:].squeeze(2)[:, :1], (3, 5)),
+    "split": (lambda x: x.split([1, 2], 1)[1] * 2 + x.split(2, 1)[0], (3, 2)),
+    "permute": (lambda x: x.permute(0, 3, 1, 2).relu(), (2, 3, 4)),
+    "transpose": (lambda x: x.transpose(1, -1).contiguous().view(len(x), -1), (2, 3)),
+    "expand": (lambda x: x[:, None].expand(-1, 3, -1).relu() - x.unsqueeze(1), (4,)),
+    "flat-batch": (lambda x: x.reshape(-1, 2).relu().reshape(len(x), -1), (3, 2)),
+    "vector": (lambda x: x.view(-1).relu().view(x.shape), (3, 2)),
+    "upsample": (lambda x: functional.interpolate(x, scale_factor=2), (2, 3, 3)),
+    "bilinear": (lambda x: functional.interpolate(x, (5, 4), mode="bilinear"), (2, 3, 3)),
+    "dropout": (module(nn.Dropout(0.5)), (4,)),
+    "unused": (lambda x: (x.relu() * 3, x.clamp(0, 1))[1], (4,)),
+    "detached-offset": (lambda x: x.relu() + x.detach().sigmoid(), (4,)),
+    "channels-last": (lambda x: CONVOLUTION(x.contiguous(memory_format=torch.channels_last)).relu(), (3, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("name", LAYERS)
+def test_each_operation_against_the_dense_jacobian(name: str, n: int) -> None:
+    layer, shape = LAYERS[name]
+    model, x = tapped(layer, shape), normal(n, *shape)
+    found = recorded(model, x)
+    assert found is not None
+    assert_right(found, model, x)
+
+
+@pytest.mark.parametrize("case", PIECEWISE_LINEAR, ids=str)
+@pytest.mark.parametrize("n", [1, 3])
+def test_whole_networks(case: Case, n: int) -> None:
+    model, x = case.classifier(), normal(n, *case.x.shape)
+    found = recorded(model, x)
+    assert found is not None
+    assert_right(found, model, x, directions=2)
+
+
+class Rounded(torch.autograd.Function):
+    """Rounds, with the derivative of the identity."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        return tangent * 1
+
+
+def without_gradient(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        y = x.relu()
+    return x + y
+
+
+def into_a_buffer(x: Tensor) -> Tensor:
+    buffer = torch.zeros(len(x), 8, dtype=x.dtype)
+    buffer[:, 2:6] = x
+    return buffer
+
+
+def part_overwritten(x: Tensor) -> Tensor:
+    y = x * 1
+    y[:, 1] = y[:, 0] * 2
+    return y
+
+
+def view_overwritten(x: Tensor) -> Tensor:
+    y = x * 1
+    y[:, :2].mul_(3)
+    return y
+
+
+def base_overwritten(x: Tensor) -> Tensor:
+    y = x * 1
+    view = y.view(len(x), 2, 2)
+    y.mul_(3)
+    return view
+
+
+def lone_view_overwritten(x: Tensor) -> Tensor:
+    return (x * 1).view(len(x), 2, 2).mul_(3)
+
+
+def constant_overwritten(x: Tensor) -> Tensor:
+    """What the first product was multiplied by is no longer there afterwards."""
+    scale = torch.full((4,), 2.0, dtype=x.dtype)
+    y = x * scale
+    scale.mul_(5)
+    return y * scale
+
+
+def through_detached_memory(x: Tensor) -> Tensor:
+    y = x * 1
+    y.detach().mul_(3)
+    return y
+
+
+def out_argument(x: Tensor) -> Tensor:
+    out = torch.empty(len(x), 4, dtype=x.dtype)
+    torch.mul(x.detach(), 2, out=out)
+    return out + x
+
+
+UNKNOWN: dict[str, Layer] = {
+    "sigmoid": torch.sigmoid,
+    "square": lambda x: x * x,
+    "softmax": lambda x: x.softmax(1),
+    "gate": lambda x: x * x.mean(1, keepdim=True),
+    "quotient": lambda x: 1 / (x * x + 1),
+    "absolute": torch.abs,
+    "weights-from-the-input": lambda x: functional.linear(normal(2, 4), x.relu()).T,
+    "custom-function": Rounded.apply,
+    "no-grad-inside": without_gradient,
+    "other-precision": lambda x: x.float().double().relu(),
+    "batch-mixed": lambda x: x - x.mean(0, keepdim=True),
+    "batch-turned": lambda x: x.flip(0),
+    "batch-joined": lambda x: torch.cat([x, x], 0)[: len(x)],
+    "batch-transposed": lambda x: x.T.relu().T,
+    "factor-for-each-input": lambda x: x * torch.arange(1, 1 + len(x))[:, None],
+    "training-statistics": lambda x: functional.batch_norm(x, None, None, training=True),
+    "into-a-buffer": into_a_buffer,
+    "part-overwritten": part_overwritten,
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_unknown_leaves_no_tape(name: str) -> None:
+    model, x = tapped(UNKNOWN[name], (4,)), normal(2, 4)
+    assert recorded(model, x) is None
+    with model.ready():
+        linear = Linearisation(model, x, way="tape")
+        assert (linear.tape, linear.way, model.tapes) == (None, "forward mode", None)
+        twin = Linearisation(model, x, way="forward mode")
+        v, u = normal(4), normal(2, 3)
+        assert torch.equal(linear.jvp(v), twin.jvp(v))
+        assert torch.equal(linear.vjp(u), twin.vjp(u))
+        assert torch.equal(linear.vjps(u[None])[0], twin.vjp(u))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        into_a_buffer,
+        part_overwritten,
+        view_overwritten,
+        base_overwritten,
+        lone_view_overwritten,
+        out_argument,
+    ],
+)
+@pytest.mark.parametrize("n", [1, 2])
+def test_shared_memory_is_right_with_or_without_a_tape(layer: Layer, n: int) -> None:
+    model, x = tapped(layer, (4,)), normal(n, 4)
+    found = recorded(model, x)
+    if found is not None:
+        assert_right(found, model, x)
+    h = ss.input_hessian(model, x[0])
+    torch.testing.assert_close(h.matmul(torch.eye(4)), gauss_newton(model, x[0]), **TIGHT)
+
+
+@pytest.mark.parametrize("layer", [view_overwritten, base_overwritten, constant_overwritten, through_detached_memory])
+def test_what_is_overwritten_behind_a_tensor_leaves_no_tape(layer: Layer) -> None:
+    assert recorded(tapped(layer, (4,)), normal(2, 4)) is None
+
+
+@pytest.mark.parametrize("case", CURVED, ids=str)
+def test_curved_networks_leave_no_tape_and_are_tried_once(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    monkeypatch.setattr("secondsight.curvature.linearisation.record", lambda *_: tried.append(1))
+    model = case.classifier()
+    for _ in range(3):
+        ss.input_hessian(model, case.x)
+    assert len(tried) == 1
+
+
+def test_the_network_is_a_function_whose_weights_want_gradients() -> None:
+    net = lively(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), 0)
+    model, x = ss.Classifier(lambda x: net(x), input_shape=(4,)), normal(2, 4)
+    found = recorded(model, x)
+    assert found is not None
+    assert_right(found, model, x)
+    assert not found.forward(x[None]).requires_grad
+
+
+class TestTrust:
+    """The first tape of a kind is compared with torch's own derivatives."""
+
+    CASE = PIECEWISE_LINEAR[3]
+
+    def explained(self, model: ss.Classifier) -> None:
+        h = ss.input_hessian(model, self.CASE.x, target=1)
+        torch.testing.assert_close(h.gradient, gradient(self.CASE.net, self.CASE.x, 1), **TIGHT)
+        torch.testing.assert_close(h.matmul(torch.eye(72)), gauss_newton(self.CASE.net, self.CASE.x), **TIGHT)
+
+    def test_a_right_tape_is_used(self) -> None:
+        model = self.CASE.classifier()
+        self.explained(model)
+        assert model.tapes is not None
+        assert len(model.tapes) == 1
+        with model.ready():
+            assert Linearisation(model, self.CASE.x[None], way="tape").way == "tape"
+
+    @pytest.mark.parametrize("step", [Scale, Mask])
+    @pytest.mark.parametrize("direction", ["forward", "transpose"])
+    def test_a_wrong_rule_is_caught(self, step: type[Any], direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        right = getattr(step, direction)
+
+        def wrong(self: Any, spare: bool, tangent: Tensor) -> Any:
+            found = right(self, False, tangent)
+            return found * 1.001 if direction == "forward" else (found[0] * 1.001,)
+
+        monkeypatch.setattr(step, direction, wrong)
+        model = self.CASE.classifier()
+        self.explained(model)
+        assert model.tapes is None
+
+    def test_a_wrong_rule_is_caught_in_single_precision(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        net = copy.deepcopy(self.CASE.net).float()
+        right = Scale.forward
+        for factor, trusted in ((1.0, True), (1.05, False)):
+            monkeypatch.setattr(Scale, "forward", lambda self, _, t, factor=factor: right(self, False, t) * factor)
+            monkeypatch.setattr(Scale, "transpose", lambda self, _, t: (right(self, False, t),))
+            model = ss.Classifier(net, input_shape=self.CASE.x.shape)
+            ss.input_hessian(model, self.CASE.x.float())
+            assert (model.tapes is not None) == trusted
+
+    def test_a_failing_rule_is_caught(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: Any) -> None:
+            raise RuntimeError("shapes")
+
+        monkeypatch.setattr(Scale, "transpose", fail)
+        model = self.CASE.classifier()
+        self.explained(model)
+        assert model.tapes is None
+
+    def test_paid_once_for_each_model(self) -> None:
+        calls: list[int] = []
+        model = self.CASE.classifier()
+        handle = self.CASE.net.register_forward_pre_hook(lambda *_: calls.append(1))
+        try:
+            with model.ready():
+                for n in (1, 1, 4):
+                    Linearisation(model, self.CASE.x.expand(n, *self.CASE.x.shape), way="tape").gradient()
+                    calls.append(0)
+        finally:
+            handle.remove()
+        first, *rest = "".join(map(str, calls)).split("0")[:3]
+        assert rest == ["1", "1"]
+        assert len(first) <= 3
+
+    def test_another_path_through_the_network_is_checked_anew(self) -> None:
+        def net(x: Tensor) -> Tensor:
+            x = x.relu() if float(x.detach().sum()) > 0 else x.clamp(-3, 0) * 2
+            return x @ normal(4, 3, seed=1)
+
+        model = ss.Classifier(net, input_shape=(4,))
+        for seen, x in enumerate((normal(4).abs(), -normal(4).abs(), normal(4, seed=1).abs()), start=1):
+            h = ss.input_hessian(model, x)
+            torch.testing.assert_close(h.matmul(torch.eye(4)), gauss_newton(net, x), **TIGHT)
+            assert model.tapes is not None
+            assert len(model.tapes) == min(seen, 2)
+
+    def test_new_weights(self) -> None:
+        net, x = lively(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)), 0), normal(4)
+        model = ss.Classifier(net, input_shape=(4,))
+        ss.input_hessian(model, x)
+        lively(net, 1)
+        torch.testing.assert_close(ss.input_hessian(model, x).matmul(torch.eye(4)), gauss_newton(net, x), **TIGHT)
+        assert model.tapes is not None
+        assert len(model.tapes) == 1
+
+
+class TestLeftBehind:
+    def test_after_an_error_of_the_network(self) -> None:
+        def net(x: Tensor) -> Tensor:
+            x.relu()
+            raise ZeroDivisionError
+
+        model = ss.Classifier(net, input_shape=(4,))
+        with pytest.raises(ZeroDivisionError):
+            recorded(model, normal(1, 4))
+        assert torch._C._len_torch_dispatch_stack() == 0
+
+    def test_after_an_error_of_torch(self) -> None:
+        model = ss.Classifier(lambda x: x.relu() @ torch.zeros(9, 2), input_shape=(4,))
+        assert recorded(model, normal(1, 4)) is None
+        assert torch._C._len_torch_dispatch_stack() == 0
+        with pytest.raises(RuntimeError, match="shape"):
+            ss.input_hessian(model, normal(4))
+
+    def test_a_network_that_overwrites_its_input(self) -> None:
+        x = normal(2, 4)
+        before = x.clone()
+        found = recorded(ss.Classifier(lambda z: z.mul_(2)[:, :3], input_shape=(4,)), x)
+        assert torch.equal(x, before)
+        if found is not None:
+            assert torch.equal(
+                found.transpose(torch.ones(1, 2, 3).double())[0, 0], torch.tensor([2.0, 2, 2, 0]).double()
+            )
+
+    def test_activations_are_forgotten(self) -> None:
+        case = PIECEWISE_LINEAR[3]
+        model = case.classifier()
+        found = recorded(model, case.x[None])
+        assert found is not None
+        weights = {tensor.data_ptr() for tensor in model.weights()}
+        for node in found.nodes:
+            for tensor in node.step.tensors():
+                small = tensor.ndim > 0 and tensor.numel() <= 8
+                assert small or tensor.data_ptr() in weights or not tensor.is_floating_point()
+
+
+class TestSeveralAtATime:
+    CASE = PIECEWISE_LINEAR[4]
+
+    @pytest.mark.parametrize("directions", [1, 2, 100])
+    def test_products_and_factor(self, directions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tape, "DIRECTIONS", directions)
+        h = ss.input_hessian(self.CASE.classifier(), self.CASE.x)
+        dense, factor = gauss_newton(self.CASE.net, self.CASE.x), h.factor()
+        torch.testing.assert_close(h.matmul(torch.eye(75)), dense, **TIGHT)
+        torch.testing.assert_close(factor @ factor.T, dense, **TIGHT)
+        assert h.trace() == pytest.approx(float(dense.trace()), rel=1e-9)
+
+    def test_rows_of_very_different_size(self) -> None:
+        h = ss.input_hessian(self.CASE.classifier(), self.CASE.x)
+        rows = normal(75, 3) * torch.tensor([1e-30, 0.0, 1e30])
+        expected = gauss_newton(self.CASE.net, self.CASE.x) @ rows
+        torch.testing.assert_close(h.matmul(rows) / 1e30, expected / 1e30, **TIGHT)
+        torch.testing.assert_close(h.matmul(rows)[:, 0] * 1e30, expected[:, 0] * 1e30, **TIGHT)
+        assert not h.matmul(rows)[:, 1].any()
+
+    def test_within_the_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model = self.CASE.classifier()
+        for memory, directions in ((1, 1), (10**12, tape.DIRECTIONS)):
+            monkeypatch.setattr(tape, "MEMORY", memory)
+            found = recorded(model, self.CASE.x[None])
+            assert found is not None
+            assert found.directions == directions
+
+
+class TestKeptTapes:
+    """The average over noisy copies goes through the network once, as long as its tapes fit."""
+
+    CASE = PIECEWISE_LINEAR[3]
+
+    def averaged(self, passes: list[int]) -> Tensor:
+        model = self.CASE.classifier()
+        handle = self.CASE.net.register_forward_pre_hook(lambda _, args: passes.append(len(args[0])))
+        try:
+            with model.ready():
+                linear = Linearisation(model, self.CASE.x[None], 0, "tape")
+                passes.clear()
+                average = SmoothHessian(linear, GaussNewton, Noise(5, 0.2, 4, 2))
+                parts = [average.gradient[None], *(average.product(normal(2, 72, seed=i)) for i in range(3))]
+                return torch.cat(parts)
+        finally:
+            handle.remove()
+
+    def test_one_pass_or_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        passes: list[int] = []
+        expected = self.averaged(passes)
+        assert passes == [2, 2, 1]
+        model = self.CASE.classifier()
+        with model.ready():
+            one = Linearisation(model, self.CASE.x.expand(2, -1, -1, -1), way="tape").nbytes
+        for room, seen in ((0, [2, 2, 1] * 4), (one, [2, 2, 1] + [2, 1] * 3), (2 * one, [2, 2, 1] + [1] * 3)):
+            monkeypatch.setattr(smooth, "KEPT", room)
+            torch.testing.assert_close(self.averaged(passes), expected, rtol=1e-12, atol=1e-14)
+            assert passes == seen
+
+    def test_out_of_memory_forgets_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        passes: list[int] = []
+        expected = self.averaged(passes)
+        right, failures = Tape.forward, [1]
+
+        def cramped(self: Tape, v: Tensor) -> Tensor:
+            if self.shape[0] == 2 and len(passes) == 3 and failures:
+                failures.pop()
+                raise torch.OutOfMemoryError("out of memory")
+            return right(self, v)
+
+        monkeypatch.setattr(Tape, "forward", cramped)
+        torch.testing.assert_close(self.averaged(passes), expected, rtol=1e-12, atol=1e-14)
+        assert passes == [2, 2, 1, 1, 1, 1, 1, 1]
+
+
+def test_the_embedded_network() -> None:
+    model = ss.load_model()
+    x = model.tensor(ss.example_photograph())
+    generator = torch.Generator().manual_seed(0)
+    v, u = torch.randn(x.numel(), generator=generator).double(), torch.randn(1, 1000, generator=generator).double()
+    with model.ready():
+        linear, twin = Linearisation(model, x[None], way="tape"), Linearisation(model, x[None])
+        assert linear.way == "tape"
+        torch.testing.assert_close(linear.logits, twin.logits.detach())
+        for found, expected in (
+            (linear.jvp(v), twin.jvp(v)),
+            (linear.vjp(u), twin.vjp(u)),
+            (linear.gradient(), twin.gradient()),
+            (linear.jvps(torch.stack([v, -2 * v]))[1], -2 * twin.jvp(v)),
+        ):
+            assert float((found - expected).norm()) <= 1e-4 * float(expected.norm())
+        assert linear.tape is not None
+        assert linear.tape.nbytes < graph_bytes(model, x) / 4
+
+
+def test_only_products_ask_for_a_tape() -> None:
+    """Two passes for a gradient; one for each noisy copy, however many products follow."""
+    case, passes = PIECEWISE_LINEAR[3], list[int]()
+    handle = case.net.register_forward_pre_hook(lambda _, args: passes.append(len(args[0])))
+    try:
+        for method, options, most in (("cafo", {}, 2), ("smooth-caso", {"n": 6, "batch_size": 2}, 6 + 4)):
+            model = case.classifier()
+            for _ in range(2):
+                passes.clear()
+                e = ss.explain(model, case.x, method, **options)
+                assert (model.tapes == frozenset()) == (method == "cafo")
+            assert sum(passes) <= most
+            assert e.products > 1 or method == "cafo"
+    finally:
+        handle.remove()
