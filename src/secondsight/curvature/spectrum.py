@@ -83,26 +83,34 @@ def krylov_eigh(curvature: LossHessian, k: int, tolerance: float, seed: int) -> 
     def probe() -> Tensor:
         return torch.randn(d, generator=generator, dtype=torch.float64).to(curvature.gradient)
 
-    vectors: list[Tensor] = []
-    products: list[Tensor] = []
+    v, hv = (curvature.gradient.new_empty(min(d, 2 * k + 8), d) for _ in range(2))
+    matrix = curvature.gradient.new_zeros(0, 0)
     candidate = curvature.gradient + probe() * float(curvature.gradient.norm()) / d**0.5
-    while True:
-        known = torch.stack(vectors) if vectors else candidate.new_empty(0, d)
+    for count in range(d):
+        if count == len(v):
+            more = v.new_empty(min(d, 2 * count) - count, d)
+            v, hv = torch.cat([v, more]), torch.cat([hv, more])
         for attempt in (candidate, probe()):
             vector = attempt
             for _ in range(2):
-                vector = vector - (known @ vector) @ known
+                vector = vector - (v[:count] @ vector) @ v[:count]
             # Nothing new: the Krylov space is invariant, so a fresh start looks for what it missed.
             if float(vector.norm()) > 1e-8 * float(attempt.norm()) and bool(attempt.any()):
                 break
-        vectors.append(vector / vector.norm())
-        products.append(curvature.product(vectors[-1][None])[0])
-        candidate = products[-1]
-        v, hv = torch.stack(vectors), torch.stack(products)
-        matrix = v @ hv.T
-        values, coefficients = torch.linalg.eigh((matrix + matrix.T) / 2)
+        v[count] = vector / vector.norm()
+        hv[count] = curvature.product(v[count : count + 1])[0]
+        candidate = hv[count]
+        known, products = v[: count + 1], hv[: count + 1]
+        row = known @ candidate
+        matrix = torch.nn.functional.pad(matrix, (0, 1, 0, 1))
+        matrix[count], matrix[:, count] = row, row
+        values, coefficients = torch.linalg.eigh(matrix)
         values, coefficients = values.flip(0)[:k], coefficients.flip(1)[:, :k]
-        residuals = (coefficients.T @ hv - values[:, None] * (coefficients.T @ v)).norm(dim=1)
-        settled = len(vectors) >= k and bool((residuals <= tolerance * values.abs().max()).all())
-        if settled or len(vectors) == d:
-            return values, (coefficients.T @ v).T
+        # In a Krylov space, residuals are what is new in the last product, times the last coefficients.
+        new = float((candidate - row @ known).norm())
+        likely = bool((new * coefficients[-1].abs() <= tolerance * values.abs().max()).all())
+        if count + 1 == d or (count + 1 >= k and likely):
+            residuals = (coefficients.T @ products - values[:, None] * (coefficients.T @ known)).norm(dim=1)
+            if count + 1 == d or bool((residuals <= tolerance * values.abs().max()).all()):
+                break
+    return values, (coefficients.T @ known).T

@@ -138,7 +138,7 @@ def _examples(run: Run, model: Classifier) -> Figure:
             Panel(picture(first.input.numpy()), f"{first.label}, p = {first.probability:.2f}"),
             Panel(normalise(first.cafo().numpy()), "CAFO"),
             *(
-                Panel(normalise(e.delta.numpy()), f"CASO, {kind}, {angle(e.delta, e.cafo()):.1f} degrees away")
+                Panel(normalise(e.delta.numpy()), f"CASO, {kind},\n{angle(e.delta, e.cafo()):.1f} degrees away")
                 for kind, e in maps.items()
             ),
         ]
