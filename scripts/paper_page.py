@@ -1,4 +1,4 @@
-"""Turn a report of `secondsight paper all` into docs/paper.md, its figures shrunk to a palette of 128 colours.
+"""Turn a report of `secondsight paper all` into docs/paper.md, its figures shrunk to a palette of 64 colours.
 
 python scripts/paper_page.py REPORT_FOLDER INTRODUCTION.md
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 DOCS = Path(__file__).parents[1] / "docs"
-WIDEST, COLOURS, MOST_BYTES = 1500, 128, 5_000_000
+WIDEST, COLOURS, MOST_BYTES = 1200, 64, 5_000_000
 
 
 def main(report: Path, introduction: Path) -> None:
