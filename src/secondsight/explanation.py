@@ -379,10 +379,8 @@ def zero_share(delta: Tensor, groups: Tensor | None = None) -> float:
         empty = torch.ones(int(groups.max()) + 1, dtype=torch.bool)
         empty[groups[delta != 0]] = False
         return float(empty.double().mean())
-    zero = delta == 0
-    if delta.ndim == 3:
-        zero = zero.all(0)
-    return float(zero.double().mean())
+    sizes = delta.abs().amax(0) if delta.ndim == 3 else delta
+    return 1 - int(sizes.count_nonzero()) / sizes.numel()
 
 
 def _finite(number: float | None) -> float | None:
