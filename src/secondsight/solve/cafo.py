@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -22,15 +21,16 @@ def cafo_path(
     dtype: torch.dtype,
 ) -> Choice:
     problem = Problem(gradient, penalty, lambda2, mu=2 * lambda2)
-    nothing = torch.zeros_like(gradient, dtype=torch.bool)
-    exact = Certificate(0.0, 0.0, Support(nothing, nothing))
 
     def solve(lambda1: float) -> Point:
         delta = (penalty.threshold(gradient, lambda1) / (2 * lambda2)).to(dtype).double()
-        return Point(lambda1, delta, problem.objective(delta, 0.0, lambda1), sparsity(delta), certificate=exact)
+        zero = delta == 0
+        return Point(
+            lambda1,
+            delta,
+            problem.objective(delta, 0.0, lambda1),
+            sparsity(delta),
+            certificate=Certificate(0.0, 0.0, Support(nonzero=~zero, zero=zero)),
+        )
 
-    choice = rule.choose(solve, penalty.lambda1_max(gradient))
-    # Only of the chosen map is the support asked for.
-    zero = choice.point.delta == 0
-    certificate = replace(exact, support=Support(nonzero=~zero, zero=zero))
-    return choice.replacing({choice.index: replace(choice.point, certificate=certificate)})
+    return rule.choose(solve, penalty.lambda1_max(gradient))
