@@ -22,8 +22,9 @@ from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
 from reference import GroupQuadratic, Quadratic, gradient, hessian
 from secondsight.explanation import zero_share
 from secondsight.methods import PENALISED
+from secondsight.solve.asking import Budget, answered
 from secondsight.solve.cafo import cafo_path
-from secondsight.solve.caso import CasoSolver, Demands, Products, Solution
+from secondsight.solve.caso import CasoSolver, Demands, Solution
 from secondsight.solve.certificate import Problem
 from secondsight.solve.fista import fista
 from secondsight.solve.newton import semismooth_newton
@@ -82,15 +83,15 @@ def solve(grouping: Grouped, rule: Rule = AUTO, penalty: Penalty | None = None, 
     defaults = Demands(rule=rule, c1=10.0, lambda2=None, tolerance=1e-8, certify="chosen", seed=0, dtype=torch.float64)
     wanted = replace(defaults, **demands)  # type: ignore[arg-type]
     problem, labels = grouping.problem, grouping.labels
-    products = Products(problem.product, 1000)
-    return CasoSolver(
+    solver = CasoSolver(
         problem.g,
-        products,
+        Budget(1000),
         problem.semidefinite,
         lambda delta: zero_share(delta, labels),
         wanted,
         penalty or grouping.penalty,
-    ).solve()
+    )
+    return answered(solver.solve(), problem.product)
 
 
 def noise(seed: int, count: int) -> Tensor:
@@ -239,7 +240,8 @@ def test_fista(lambda1: float, indefinite: bool) -> None:
     grouping = Grouped(problem, partition(13, 40, 12))
     lambda2 = problem.top / 2 + 10
     zero = torch.zeros_like(problem.g)
-    best = fista(grouping.known(lambda2), problem.product, zero, zero, lambda1, 1e-9, torch.float64)
+    asking = fista(grouping.known(lambda2), Budget(1000), zero, zero, lambda1, 1e-9, torch.float64)
+    best = answered(asking, problem.product)
     exact = grouping.twin(lambda1, lambda2)
     assert best.relative_gap <= 1e-9
     assert exact.objective(exact.optimum()) - exact.objective(best.delta) <= 1e-8 * abs(exact.objective(best.delta))

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from reference import Quadratic
 from secondsight.errors import InputError
+from secondsight.solve.asking import Budget, answered
 from secondsight.solve.basis import Basis, top_of_factor
 from secondsight.solve.cafo import cafo_path
-from secondsight.solve.caso import CasoSolver, Demands, Products, Solution
+from secondsight.solve.caso import CasoSolver, Demands, Solution
 from secondsight.solve.certificate import Problem
 from secondsight.solve.fista import fista
 from secondsight.solve.newton import semismooth_newton
@@ -81,8 +82,8 @@ def solve(problem: Instance, rule: Rule = AUTO, max_products: int = 1000, **dema
         dtype=torch.float64,
     )
     wanted = replace(defaults, **demands)  # type: ignore[arg-type]
-    products = Products(problem.product, max_products)
-    return CasoSolver(problem.g, products, problem.semidefinite, zero_share, wanted, L1()).solve()
+    solver = CasoSolver(problem.g, Budget(max_products), problem.semidefinite, zero_share, wanted, L1())
+    return answered(solver.solve(), problem.product)
 
 
 def twin(problem: Instance, solution: Solution, lambda1: float) -> Quadratic:
@@ -221,7 +222,8 @@ def test_random_probe_finds_an_eigenvector_orthogonal_to_the_gradient() -> None:
     g[:10], u[10:20] = 1.0, 1 / math.sqrt(10)
     h = 5 * torch.outer(g, g) / 10 + 50 * torch.outer(u, u)
     basis = Basis(g)
-    spectrum = explore(lambda rows: rows @ h, g, basis, lambda _: 20.0, semidefinite=True, seed=0)
+    asking = explore(Budget(100), g, basis, lambda _: 20.0, semidefinite=True, seed=0)
+    spectrum = answered(asking, lambda rows: rows @ h)
     assert spectrum.top == pytest.approx(50, rel=1e-3)
 
 
@@ -304,7 +306,7 @@ def test_fista(lambda1: float, indefinite: bool) -> None:
     lambda2 = problem.top / 2 + 10
     known = Problem(problem.g, L1(), lambda2, 2 * lambda2 - problem.top, problem.negative)
     zero = torch.zeros_like(problem.g)
-    best = fista(known, problem.product, zero, zero, lambda1, 1e-9, torch.float64)
+    best = answered(fista(known, Budget(1000), zero, zero, lambda1, 1e-9, torch.float64), problem.product)
     exact = Quadratic(problem.g, problem.h, lambda1, lambda2)
     assert best.relative_gap <= 1e-9
     assert exact.objective(exact.optimum()) - exact.objective(best.delta) <= 1e-8 * abs(exact.objective(best.delta))

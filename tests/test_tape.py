@@ -19,7 +19,7 @@ from secondsight.curvature.hessian import GaussNewton
 from secondsight.curvature.linearisation import Linearisation
 from secondsight.curvature.smooth import Noise, SmoothHessian, graph_bytes
 from secondsight.curvature.steps import Mask, Scale
-from secondsight.curvature.tape import Tape, record
+from secondsight.curvature.tape import Tape, joined, record
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
 Layer = Callable[[Tensor], Tensor]
@@ -179,6 +179,16 @@ def test_each_operation_against_the_dense_jacobian(name: str, n: int) -> None:
     layer, shape = LAYERS[name]
     model, x = tapped(layer, shape), normal(n, *shape)
     found = recorded(model, x)
+    assert found is not None
+    assert_right(found, model, x)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_tapes_of_single_inputs_joined(name: str) -> None:
+    layer, shape = LAYERS[name]
+    model, x = tapped(layer, shape), normal(3, *shape)
+    tapes = [tape for tape in (recorded(model, one[None]) for one in x) if tape is not None]
+    found = joined(tapes)
     assert found is not None
     assert_right(found, model, x)
 

@@ -8,17 +8,20 @@ The smooth versions average g and H over noisy copies first; gradient, SmoothGra
 from __future__ import annotations
 
 import difflib
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 from torch import Tensor
 
 from secondsight.errors import InputError
-from secondsight.methods import METHODS, PENALISED
+from secondsight.methods import METHODS, PENALISED, TASKS
 from secondsight.methods.groups import Groups
 from secondsight.methods.settings import Settings
+from secondsight.methods.together import side_by_side
 from secondsight.model import Classifier, Item, Target
 
 
@@ -89,10 +92,11 @@ def explain(
         times_input: multiply the map by the input. By default only Integrated Gradients does. The paper argues against
             it (appendix D): it sharpens pictures, but dark pixels can never show, and the map is no longer invariant
             where the network is.
-        progress: called with the number of products taken so far, in fractions for the smooth methods.
+        progress: called with the number of products taken so far, of all inputs, in fractions for the smooth methods.
 
     Returns:
-        An Explanation; for a batch, a list of them. A batch gives what its items give one by one.
+        An Explanation; for a batch, a list of them. A batch gives what its items give one by one, but for the rounding
+        of the network: CASO takes products of several inputs in one pass, and uses torch's threads for several passes.
 
     Example: logits linear in x with two classes. Then H is parallel to gg', so CASO and CAFO agree in direction.
 
@@ -130,14 +134,37 @@ def explain(
         times_input=method == "integrated-gradients" if times_input is None else times_input,
         progress=progress,
     )
-    explanations = []
-    for item, wanted in zip(items, targets, strict=True):
-        start = time.perf_counter()
-        tensor = model.tensor(item)
-        with model.ready():
-            explanation = METHODS[method](model, tensor, replace(settings, target=wanted))
-        explanations.append(replace(explanation, seconds=time.perf_counter() - start))
+    reports = _Reports(progress)
+
+    def asked(i: int) -> tuple[Classifier, Tensor, Settings]:
+        own = replace(settings, target=targets[i], progress=reports.of(i))
+        return model, model.tensor(items[i]), own
+
+    start = time.perf_counter()
+    with model.ready():
+        if method in TASKS and len(items) > 1:
+            explanations = side_by_side(lambda i: TASKS[method](*asked(i)), len(items))
+        else:
+            explanations = [METHODS[method](*asked(i)) for i in range(len(items))]
+    seconds = (time.perf_counter() - start) / max(1, len(items))
+    explanations = [replace(e, seconds=seconds) for e in explanations]
     return explanations if is_batch else explanations[0]
+
+
+class _Reports:
+    """The products that the inputs of a batch have taken, told as one number."""
+
+    def __init__(self, progress: Callable[[float], None] | None) -> None:
+        self.progress, self.taken, self.lock = progress, dict[int, float](), Lock()
+
+    def of(self, i: int) -> Callable[[float], None] | None:
+        return None if self.progress is None else functools.partial(self._told, i)
+
+    def _told(self, i: int, taken: float) -> None:
+        with self.lock:
+            self.taken[i] = taken
+            if self.progress is not None:
+                self.progress(sum(self.taken.values()))
 
 
 def check_method(method: str) -> None:

@@ -151,7 +151,7 @@ class Linearisation:
         """W u for each of several class weights u, (k, inputs, classes): as many at a time as is fast."""
         if self.tape is None:
             return torch.stack([self.vjp(cotangent) for cotangent in cotangents])
-        scales, products = _scales(cotangents), []
+        scales, products = sizes_of(cotangents), []
         for units in (cotangents / scales[:, None, None]).split(self.tape.directions):
             product = self.tape.transpose(units.to(self.logits.dtype).to(self.logits.device))
             products.append(product.flatten(2).to(self.device).double().mean(1))
@@ -179,7 +179,7 @@ class Linearisation:
         """W'v for each row v, (k, inputs, classes)."""
         if self.tape is None:
             return torch.stack([self.jvp(row) for row in rows])
-        scales, changes = _scales(rows), []
+        scales, changes = sizes_of(rows), []
         for units in (rows / scales[:, None]).split(self.tape.directions):
             unit = units.to(self.x.dtype).to(self.x.device).reshape(-1, 1, *self.x.shape[1:])
             changes.append(self.tape.forward(unit).cpu().double())
@@ -308,7 +308,7 @@ def _refuse_hidden_dependence(model: Classifier, x: Tensor) -> None:
             )
 
 
-def _scales(vectors: Tensor) -> Tensor:
+def sizes_of(vectors: Tensor) -> Tensor:
     """The largest entry of each, or one for zeros."""
     scales = vectors.flatten(1).abs().amax(1)
     return torch.where(scales > 0, scales, 1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -39,6 +39,21 @@ class Step:
 
     def tensors(self) -> list[Tensor]:
         return [value for value in vars(self).values() if isinstance(value, Tensor)]
+
+    def joined(self, others: Sequence[Any]) -> Step | None:
+        """This step at the inputs of others of its kind too. None: it is another one there."""
+        return self if all(_alike(a, b) for other in others for a, b in _pairs(self, other)) else None
+
+
+def _pairs(a: Step, b: Step) -> Iterator[tuple[Any, Any]]:
+    return zip(vars(a).values(), vars(b).values(), strict=True)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two fields say the same. Functions do, for their steps come from the same operation."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a is b or (a.shape == b.shape and torch.equal(a, b))
+    return callable(a) or bool(a == b)
 
 
 @dataclass(eq=False)
@@ -100,6 +115,10 @@ class Mask(Step):
     def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         return (self.forward(spare, cotangent),)
 
+    def joined(self, others: Sequence[Mask]) -> Step | None:
+        alike = all(other.slope == self.slope for other in others)
+        return replace(self, passed=torch.cat([step.passed for step in (self, *others)])) if alike else None
+
 
 @dataclass(eq=False)
 class Gather(Step):
@@ -117,6 +136,9 @@ class Gather(Step):
         flat = self._flat(cotangent)
         total = flat.new_zeros(*flat.shape[:2], prod(self.before[1:]), self.before[0])
         return (self._planes(total.scatter_add_(2, self._index(flat), flat), self.before),)
+
+    def joined(self, others: Sequence[Gather]) -> Step:
+        return replace(self, index=torch.cat([step.index for step in (self, *others)]))
 
     def _flat(self, planes: Tensor) -> Tensor:
         """(directions, inputs, pixels, channels)."""

@@ -9,8 +9,9 @@ What is not known to be linear and to act on each input by itself leaves no tape
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -101,6 +102,23 @@ class Tape:
                 owned = (not same or (spare and sum(passed_on) == 1)) and not _overlaps_itself(part)
                 live[slot] = _sum(live[slot], (part, owned)) if slot in live else (part, owned)
         return live[0][0].reshape(len(u), *self.shape)
+
+
+def joined(tapes: Sequence[Tape]) -> Tape | None:
+    """One tape for the inputs of several. None where they differ in more than masks."""
+    first, *others = tapes
+    if any(tape.signature != first.signature for tape in others):
+        return None
+    nodes = []
+    for node, *same in zip(*(tape.nodes for tape in tapes), strict=True):
+        step = node.step.joined([other.step for other in same])
+        if step is None:
+            return None
+        nodes.append(replace(node, step=step))
+    result = copy.copy(first)
+    result.nodes, result.logits = nodes, torch.cat([tape.logits for tape in tapes])
+    result.shape = torch.Size((len(result.logits), *first.shape[1:]))
+    return result
 
 
 Owned = tuple[Tensor, bool]

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from secondsight.explanation import Explanation
 from secondsight.methods.cafo import cafo, smooth_cafo
-from secondsight.methods.caso import caso, smooth_caso
+from secondsight.methods.caso import caso, caso_task, smooth_caso
 from secondsight.methods.rivals import gradient, integrated_gradients, smoothgrad
 from secondsight.methods.settings import Settings
+from secondsight.methods.together import Task
 from secondsight.model import Classifier
 
 METHODS: dict[str, Callable[[Classifier, Tensor, Settings], Explanation]] = {
@@ -22,5 +23,8 @@ METHODS: dict[str, Callable[[Classifier, Tensor, Settings], Explanation]] = {
     "smooth-cafo": smooth_cafo,
     "smooth-caso": smooth_caso,
 }
+TASKS: dict[str, Callable[[Classifier, Tensor, Settings], Task]] = {"caso": caso_task}
+"""Those whose inputs can be explained side by side: the same, begun and not finished."""
+
 PENALISED = ("cafo", "caso", "smooth-cafo", "smooth-caso")
 """Those with a penalty, a path and a certificate."""

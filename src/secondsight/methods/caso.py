@@ -13,35 +13,41 @@ from secondsight.explanation import EigenvalueBound, Explanation, SecondOrder
 from secondsight.methods.record import Scene
 from secondsight.methods.settings import Settings
 from secondsight.methods.smooth import smoothed
+from secondsight.methods.together import Task
 from secondsight.model import Classifier
-from secondsight.solve.caso import CasoSolver, Demands, Products
+from secondsight.solve.asking import Asking, Budget
+from secondsight.solve.caso import CasoSolver, Demands
 
 
 def caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
+    return caso_task(model, x, settings).finish()
+
+
+def caso_task(model: Classifier, x: Tensor, settings: Settings) -> Task:
     curvature, notes = curvature_at(model, x, settings.target, settings.curvature)
-    products = Products(curvature.product, settings.max_products, settings.progress)
-    return _explanation("caso", model, curvature, products, settings, notes)
+    budget = Budget(settings.max_products, settings.progress)
+    return Task(curvature, _asking("caso", model, curvature, budget, settings, notes))
 
 
 def smooth_caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
     linear = Linearisation(model, x[None], settings.target, "tape")
     kind, notes = kind_of_curvature(linear, settings.curvature)
     average, settings = smoothed(linear, kind, settings)
-    products = Products(average.product, settings.max_products, settings.progress)
+    budget = Budget(settings.max_products, settings.progress)
     if settings.progress is not None:
         report = settings.progress
-        average.progress = lambda done: report(products.taken + done)
-    return _explanation("smooth-caso", model, average, products, settings, notes)
+        average.progress = lambda done: report(budget.taken + done)
+    return Task(average, _asking("smooth-caso", model, average, budget, settings, notes)).finish()
 
 
-def _explanation(
-    method: str, model: Classifier, curvature: LossHessian, products: Products, settings: Settings, notes: list[str]
-) -> Explanation:
+def _asking(
+    method: str, model: Classifier, curvature: LossHessian, budget: Budget, settings: Settings, notes: list[str]
+) -> Asking[Explanation]:
     scene = Scene(model, curvature.linear, curvature.gradient, settings)
     proven = settings.bound == "proven"
     solver = CasoSolver(
         scene.unit_gradient,
-        products,
+        budget,
         curvature.semidefinite,
         scene.sparsity,
         Demands(
@@ -57,7 +63,7 @@ def _explanation(
         scene.penalty,
         notes=notes,
     )
-    solution = solver.solve()
+    solution = yield from solver.solve()
     certificate = solution.choice.point.certificate
     good = certificate is not None and certificate.relative_gap <= settings.tolerance
     basis: Literal["estimated", "proven"] = "proven" if proven else "estimated"

@@ -26,7 +26,8 @@ from secondsight.model import Classifier
 from secondsight.paper.finding import Finding, Verdict
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
-from secondsight.solve.caso import CasoSolver, Demands, Products
+from secondsight.solve.asking import Budget, answered
+from secondsight.solve.caso import CasoSolver, Demands
 from secondsight.solve.certificate import Problem
 from secondsight.solve.low_rank import angle_without_penalty
 from secondsight.solve.penalty import L1
@@ -95,7 +96,7 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
         size = float(g.abs().max())
         solver = CasoSolver(
             g / max(size, SMALLEST),
-            Products(curvature.product, 100),
+            Budget(100),
             curvature.semidefinite,
             lambda delta: 0.0,
             Demands(
@@ -109,7 +110,7 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
             ),
             L1(),
         )
-        solution = solver.solve()
+        solution = answered(solver.solve(), curvature.product)
     problem, top = solution.problem, solution.top_eigenvalue
     bound_of_top = 2 * problem.lambda2 - problem.mu
 

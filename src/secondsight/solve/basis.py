@@ -35,6 +35,13 @@ class Basis:
         self.rounding = 10 * eps
         # A vector of which less than this is new adds only rounding.
         self.dependent = max(1e-5, 1e4 * eps)
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was computed from the vectors so far holds no more."""
+        self._projected: Tensor | None = None
+        self._ritz: tuple[RitzPair, RitzPair] | None = None
+        self._factors: dict[float, Tensor] = {}
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -56,16 +63,21 @@ class Basis:
             self.shares = torch.cat([self.shares, new[None]])
             self.vectors = torch.cat([self.vectors, (v / new)[None]])
             self.products = torch.cat([self.products, (hv / new)[None]])
+            self._forget()
 
     def projected(self) -> Tensor:
         """V'HV, symmetric."""
-        matrix = self.vectors @ self.products.T
-        return (matrix + matrix.T) / 2
+        if self._projected is None:
+            matrix = self.vectors @ self.products.T
+            self._projected = (matrix + matrix.T) / 2
+        return self._projected
 
     def ritz(self) -> tuple[RitzPair, RitzPair]:
         """The bottom and the top Ritz pair. The top value never exceeds the largest eigenvalue of H."""
-        values, coefficients = torch.linalg.eigh(self.projected())
-        return self._pair(values[0], coefficients[:, 0]), self._pair(values[-1], coefficients[:, -1])
+        if self._ritz is None:
+            values, coefficients = torch.linalg.eigh(self.projected())
+            self._ritz = self._pair(values[0], coefficients[:, 0]), self._pair(values[-1], coefficients[:, -1])
+        return self._ritz
 
     def _pair(self, value: Tensor, coefficients: Tensor) -> RitzPair:
         vector = coefficients @ self.vectors
@@ -77,7 +89,12 @@ class Basis:
 
         Exact on span(V). An indefinite H is made semidefinite by a shift of at least -(its smallest eigenvalue).
         """
-        products = self.products + shift * self.vectors
+        if shift not in self._factors:
+            self._factors[shift] = self._factor(shift)
+        return self._factors[shift]
+
+    def _factor(self, shift: float) -> Tensor:
+        products = self.products + shift * self.vectors if shift else self.products
         matrix = self.projected() + shift * torch.eye(len(self)).to(products)
         scale = matrix.diagonal().clamp(min=0).sqrt()
         sizes = products.norm(dim=1)

@@ -23,7 +23,7 @@ def cafo_path(
     problem = Problem(gradient, penalty, lambda2, mu=2 * lambda2)
 
     def solve(lambda1: float) -> Point:
-        delta = (penalty.threshold(gradient, lambda1) / (2 * lambda2)).to(dtype).double()
+        delta = penalty.threshold(gradient, lambda1).div_(2 * lambda2).to(dtype).double()
         zero = delta == 0
         return Point(
             lambda1,

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from secondsight.errors import InputError
+from secondsight.solve.asking import Asking, Budget
 from secondsight.solve.basis import Basis
 from secondsight.solve.certificate import Problem
 from secondsight.solve.fista import fista
 from secondsight.solve.low_rank import LowRankModel, angle_without_penalty
 from secondsight.solve.penalty import Penalty
 from secondsight.solve.select import Choice, Point, Rule
-from secondsight.solve.spectrum import Product, Spectrum, estimate, explore
+from secondsight.solve.spectrum import Spectrum, estimate, explore
 
 LARGEST_BASIS = 48
 """Beyond so many vectors the basis costs more memory and time than it saves: FISTA, which keeps three, goes on."""
@@ -64,51 +65,29 @@ class Solution:
 
 
 @dataclass
-class Products:
-    """The exact H, counting what is spent. Zero rows cost nothing."""
-
-    product: Product
-    most: int
-    progress: Callable[[float], None] | None = None
-    taken: int = 0
-
-    @property
-    def left(self) -> int:
-        return max(0, self.most - self.taken)
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        result = torch.zeros_like(rows)
-        filled = rows.any(1)
-        if bool(filled.any()):
-            result[filled] = self.product(rows[filled])
-            self.taken += int(filled.sum())
-            if self.progress is not None:
-                self.progress(self.taken)
-        return result
-
-
-@dataclass
 class CasoSolver:
     """One input's problem on its way to a certified solution."""
 
     gradient: Tensor
-    product: Products
+    budget: Budget
     semidefinite: bool
     sparsity: Callable[[Tensor], float]
     demands: Demands
     penalty: Penalty
     notes: list[str] = field(default_factory=list)
 
-    def solve(self) -> Solution:
+    def solve(self) -> Asking[Solution]:
         demands = self.demands
         self.basis = Basis(self.gradient, demands.dtype)
-        spectrum = explore(self.product, self.gradient, self.basis, self._margin, self.semidefinite, demands.seed)
+        spectrum = yield from explore(
+            self.budget, self.gradient, self.basis, self._margin, self.semidefinite, demands.seed
+        )
         self._check_symmetry()
         top, self.lambda2 = self._fix_lambda2(spectrum)
         self.problem = self._problem()
-        choice = self._choose_and_certify()
+        choice = yield from self._choose_and_certify()
         if demands.certify == "path":
-            choice = self._certify_path(choice)
+            choice = yield from self._certify_path(choice)
             # Later products may have moved the bound of L: one bound for all.
             choice = choice.replacing({i: self._certified(p, p.product) for i, p in enumerate(choice.points)})
         self._explain_shortfall(choice)
@@ -118,7 +97,7 @@ class CasoSolver:
             problem=self.problem,
             lambda1_max=self.penalty.lambda1_max(self.gradient),
             top_eigenvalue=top,
-            products=self.product.taken,
+            products=self.budget.taken,
             angle=angle,
             angle_error=error,
             notes=tuple(self.notes),
@@ -171,10 +150,10 @@ class CasoSolver:
         objective = self.problem.objective(delta, model.quadratic(delta), lambda1)
         return Point(lambda1, delta, objective, self.sparsity(delta))
 
-    def _certify(self, points: list[Point]) -> list[Point]:
+    def _certify(self, points: list[Point]) -> Asking[list[Point]]:
         """The points with certificates by exact products, which the basis learns first."""
         deltas = torch.stack([point.delta for point in points])
-        products = self.product(deltas)
+        products = yield from self.budget.products(deltas)
         self.basis.append(deltas, products)
         self.problem = self._problem()
         return [self._certified(*pair) for pair in zip(points, products, strict=True)]
@@ -192,45 +171,48 @@ class CasoSolver:
     def _meets(self, point: Point) -> bool:
         return point.certificate is not None and point.certificate.relative_gap <= self.demands.tolerance
 
-    def _choose_and_certify(self) -> Choice:
+    def _choose_and_certify(self) -> Asking[Choice]:
         while True:
             model = LowRankModel(self.problem, self.basis)
             choice = self.demands.rule.choose(
                 functools.partial(self._solve_at, model), self.penalty.lambda1_max(self.gradient)
             )
-            if not self.product.left:
+            if not self.budget.left:
                 return choice
             known = len(self.basis)
-            (point,) = self._certify([choice.point])
+            (point,) = yield from self._certify([choice.point])
             choice = choice.replacing({choice.index: point})
-            if self._meets(point) or not self.product.left or self.problem.mu <= 0:
+            if self._meets(point) or not self.budget.left or self.problem.mu <= 0:
                 return choice
             if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
-                return choice.replacing({choice.index: self._finish(point)})
+                return choice.replacing({choice.index: (yield from self._finish(point))})
 
-    def _certify_path(self, choice: Choice) -> Choice:
+    def _certify_path(self, choice: Choice) -> Asking[Choice]:
         """Certify every point in one go; solve those that fail again on the enlarged basis."""
         pending = {i: p for i, p in enumerate(choice.points) if p.certificate is None}
-        while pending and self.product.left and self.problem.mu > 0:
+        while pending and self.budget.left and self.problem.mu > 0:
             known = len(self.basis)
-            indices = list(pending)[: self.product.left]
-            done = dict(zip(indices, self._certify([pending[i] for i in indices]), strict=True))
+            indices = list(pending)[: self.budget.left]
+            certified = yield from self._certify([pending[i] for i in indices])
+            done = dict(zip(indices, certified, strict=True))
             choice = choice.replacing(done)
             failed = [i for i, point in done.items() if not self._meets(point)]
             skipped = [i for i in pending if i not in done]
             if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
-                return choice.replacing({i: self._finish(choice.points[i]) for i in failed})
+                for i in failed:
+                    choice = choice.replacing({i: (yield from self._finish(choice.points[i]))})
+                return choice
             model = LowRankModel(self.problem, self.basis)
             pending = {i: self._solve_at(model, choice.points[i].lambda1) for i in sorted(failed + skipped)}
         return choice
 
-    def _finish(self, point: Point) -> Point:
+    def _finish(self, point: Point) -> Asking[Point]:
         """FISTA from where the basis could not get any further."""
         if point.product is None:
             return point
-        best = fista(
+        best = yield from fista(
             self.problem,
-            self.product,
+            self.budget,
             point.delta,
             point.product,
             point.lambda1,
@@ -248,8 +230,8 @@ class CasoSolver:
         what = "the map is" if len(wanted) == 1 else f"{len(short)} of {len(wanted)} maps of the path are"
         if self.problem.mu <= 0:
             why = f"lambda2 = {self.lambda2:.4g} proved too small for the curvature found later: raise c1 or lambda2"
-        elif not self.product.left:
-            why = f"max_products = {self.product.most} was reached"
+        elif not self.budget.left:
+            why = f"max_products = {self.budget.most} was reached"
         else:
             why = "the network's own rounding allows no smaller gap: compute in float64 or raise the tolerance"
         self.notes.append(f"{what} not certified to {self.demands.tolerance:g}: {why}")

@@ -15,8 +15,10 @@ from secondsight.solve.penalty import Penalty
 MAX_STEPS = 60
 ARMIJO = 1e-4
 SMALLEST_STEP = 1e-9
-ROUNDING = 1e-15
+ROUNDING = 1e-13
 """Promised decreases below this share of |phi| cannot be seen in its value: the step is taken unseen, as the last."""
+NEGLIGIBLE = 1e-18
+"""Where the squared slope is below this share of |phi|, no step is worth its cost."""
 
 
 def semismooth_newton(
@@ -27,6 +29,8 @@ def semismooth_newton(
     phi, thresholded = _phi(gradient, factor, a, lambda1, z, penalty)
     for _ in range(MAX_STEPS):
         slope = z - factor @ thresholded / a
+        if float(slope @ slope) <= NEGLIGIBLE * abs(phi):
+            break
         hessian = torch.eye(len(z)).to(z) - penalty.curvature(factor, thresholded, lambda1) / a
         step = torch.linalg.solve(hessian, slope)
         descent = float(slope @ step)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softshrink
 
 
 class Penalty(ABC):
@@ -62,7 +63,7 @@ class L1(Penalty):
         return y.clamp(-lambda1, lambda1)
 
     def threshold(self, y: Tensor, lambda1: float) -> Tensor:
-        return y - self.project(y, lambda1)
+        return softshrink(y, lambda1)
 
     def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:
         return float((lambda1 * delta.abs() - dual * delta).clamp_(min=0).sum())

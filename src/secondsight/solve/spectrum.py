@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from secondsight.solve.asking import Asking, Budget
 from secondsight.solve.basis import Basis, top_of_factor
-
-Product = Callable[[Tensor], Tensor]
 
 SETTLED = 0.125
 """Bounds within this share of 2 lambda2 - L (2 c1 by default), what keeps the problem concave, are good enough."""
@@ -45,13 +44,13 @@ def estimate(basis: Basis, semidefinite: bool) -> Spectrum:
 
 
 def explore(
-    product: Product,
+    budget: Budget,
     gradient: Tensor,
     basis: Basis,
     margin: Callable[[float], float],
     semidefinite: bool,
     seed: int,
-) -> Spectrum:
+) -> Asking[Spectrum]:
     """Take products until the ends of the spectrum are known well enough, starting from g and a random probe.
 
     `margin` gives 2 lambda2 - L for an L.
@@ -65,7 +64,7 @@ def explore(
     rows = rows[rows.any(1)]
     taken = 0
     while True:
-        products = product(rows)
+        products = yield from budget.products(rows)
         taken += len(rows)
         known = len(basis)
         basis.append(rows, products)

@@ -1,0 +1,58 @@
+"""Products of several inputs in one pass: the tapes of a network at single inputs as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from secondsight.curvature.hessian import GaussNewton, LossHessian
+from secondsight.curvature.linearisation import Linearisation, sizes_of
+from secondsight.curvature.tape import Tape, joined
+
+
+class Joint:
+    """Takes the products of whoever asks at a time. The last joined tape is kept, for the same will ask again."""
+
+    def __init__(self) -> None:
+        self._members: list[Tape] = []
+        self._tape: Tape | None = None
+
+    def products(self, hessians: Sequence[LossHessian], rows: Sequence[Tensor]) -> list[Tensor]:
+        """Each exact H times each of its rows: of every input one row at a time, where their tapes can be joined."""
+        results = [torch.zeros_like(some) for some in rows]
+        for number in range(max(map(len, rows), default=0)):
+            asking = [i for i, some in enumerate(rows) if len(some) > number]
+            tape = self._joined([hessians[i] for i in asking])
+            if tape is None:
+                for i in asking:
+                    results[i][number:] = hessians[i].product(rows[i][number:])
+                break
+            products = _through(
+                tape, [hessians[i].linear for i in asking], torch.stack([rows[i][number] for i in asking])
+            )
+            for i, product in zip(asking, products, strict=True):
+                results[i][number] = product
+        return results
+
+    def _joined(self, hessians: Sequence[LossHessian]) -> Tape | None:
+        tapes = [hessian.linear.tape for hessian in hessians if type(hessian) is GaussNewton]
+        members = [tape for tape in tapes if tape is not None]
+        if len(members) < max(2, len(hessians)):
+            return None
+        if members != self._members:
+            self._members, self._tape = members, joined(members)
+        return self._tape
+
+
+def _through(tape: Tape, linears: Sequence[Linearisation], rows: Tensor) -> Tensor:
+    """W (diag p - pp') W'v of each input, v its row."""
+    first, sizes = linears[0], sizes_of(rows)
+    units = (rows / sizes[:, None]).to(first.x.dtype).to(first.x.device)
+    changes = tape.forward(units.reshape(1, *tape.shape))[0].cpu().double() * sizes.cpu()[:, None]
+    pairs = zip(linears, changes, strict=True)
+    weights = torch.cat([linear.covariance(change[None]) for linear, change in pairs])
+    sizes = sizes_of(weights)
+    units = (weights / sizes[:, None]).to(tape.logits)
+    return tape.transpose(units[None])[0].flatten(1).to(first.device).double() * sizes.to(first.device)[:, None]

@@ -1,0 +1,219 @@
+"""The inputs of a batch side by side: the same explanations as one by one, whatever the threads and the network."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import secondsight as ss
+from cases import PIECEWISE_LINEAR, Case, lively
+from secondsight.curvature.hessian import GaussNewton, LossHessian, curvature_at
+from secondsight.curvature.joint import Joint
+from secondsight.curvature.tape import joined, record
+from secondsight.methods import together
+
+CONV = PIECEWISE_LINEAR[3]
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def inputs(case: Case, count: int) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.rand((count, *case.x.shape), generator=generator, dtype=torch.float64)
+
+
+def assert_same(together: list[ss.Explanation], alone: list[ss.Explanation]) -> None:
+    for a, b in zip(together, alone, strict=True):
+        torch.testing.assert_close(a.delta, b.delta, rtol=1e-9, atol=1e-12)
+        assert (a.target, a.products, a.certified, a.notes) == (b.target, b.products, b.certified, b.notes)
+        assert a.lambda1 == pytest.approx(b.lambda1, rel=1e-9)
+        assert a.relative_gap == pytest.approx(b.relative_gap, rel=1e-3, abs=1e-11)
+
+
+@pytest.mark.parametrize("count", [2, 5, 11])
+@pytest.mark.parametrize("case", PIECEWISE_LINEAR, ids=str)
+def test_a_batch_gives_what_its_items_give(case: Case, count: int, threads: int) -> None:
+    model, x = case.classifier(), inputs(case, count)
+    alone = [ss.explain(model, one) for one in x]
+    assert_same(ss.explain(model, x), alone)
+    assert torch.get_num_threads() == threads
+
+
+def test_every_point_certified() -> None:
+    """Each asks for as many products as its path has points left."""
+    model, x = CONV.classifier(), inputs(CONV, 3)
+    alone = [ss.explain(model, one, certify="path") for one in x]
+    assert_same(ss.explain(model, x, certify="path"), alone)
+
+
+def test_products_of_several_are_those_of_each() -> None:
+    model, x = CONV.classifier(), inputs(CONV, 4)
+    generator = torch.Generator().manual_seed(2)
+    rows = [torch.randn(k, x[0].numel(), generator=generator, dtype=torch.float64) * 10.0**k for k in (2, 1, 5, 3)]
+    rows[1] *= 0
+    with model.ready():
+        hessians = [curvature_at(model, one)[0] for one in x]
+        found = Joint().products(hessians, rows)
+        for hessian, some, products in zip(hessians, rows, found, strict=True):
+            torch.testing.assert_close(products, hessian.product(some), rtol=1e-9, atol=1e-12)
+
+
+def test_products_go_through_the_network_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While all four ask, none takes a product of its own."""
+    model, x = CONV.classifier(), inputs(CONV, 4)
+    ss.explain(model, x[0])
+    alone: list[int] = []
+    product = GaussNewton.product
+
+    def counted(self: GaussNewton, rows: Tensor) -> Tensor:
+        alone.append(len(rows))
+        return product(self, rows)
+
+    monkeypatch.setattr(GaussNewton, "product", counted)
+    taken = [e.products for e in ss.explain(model, x)]
+    longest = sorted(taken)
+    assert sum(alone) <= longest[-1] - longest[-2]
+
+
+class Gated(nn.Module):
+    """A gate that autograd does not see: at each input another linear map, and not only by its masks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        return self.last(y.relu() * y.detach())
+
+
+def test_tapes_that_differ_in_more_than_masks_are_not_joined() -> None:
+    model = ss.Classifier(lively(Gated(), 0), input_shape=(6,), piecewise_linear=True)
+    x = torch.rand(4, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    with model.ready():
+        tapes = [tape for tape in (record(model, one[None]) for one in x) if tape is not None]
+        assert len(tapes) == 4
+        assert len({tape.signature for tape in tapes}) == 1
+        assert joined(tapes) is None
+        assert joined([tapes[0], tapes[0]]) is not None
+    assert_same(ss.explain(model, x), [ss.explain(model, one) for one in x])
+
+
+def test_pictures_of_several_sizes() -> None:
+    net = lively(
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)), 0
+    )
+    model = ss.Classifier(net, channels=3)
+    generator = torch.Generator().manual_seed(4)
+    x = [torch.rand(3, side, side, generator=generator, dtype=torch.float64) for side in (6, 8, 6, 7)]
+    assert_same(ss.explain(model, x), [ss.explain(model, one) for one in x])
+
+
+class Jealous(nn.Module):
+    """Keeps what it is about in itself, as some networks do: two threads at a time would spoil it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.state, self.busy = (
+            lively(nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)), 0),
+            None,
+            False,
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert not self.busy
+        self.busy, self.state = True, x
+        time.sleep(0.005)
+        result: Tensor = self.layers(self.state)
+        self.busy = False
+        return result
+
+
+def test_the_network_is_run_by_one_thread_at_a_time(threads: int) -> None:
+    model = ss.Classifier(Jealous(), input_shape=(5,))
+    x = torch.rand(12, 5, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    assert_same(ss.explain(model, x), [ss.explain(model, one) for one in x])
+
+
+def test_several_threads_are_used(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    model, x = CONV.classifier(), inputs(CONV, 12)
+    seen: dict[int, int] = {}
+    finished = together._finished
+
+    def watched(tasks: list[together.Task]) -> list[ss.Explanation]:
+        seen[threading.get_ident()] = torch.get_num_threads()
+        time.sleep(0.05)
+        return finished(tasks)
+
+    monkeypatch.setattr(together, "_finished", watched)
+    ss.explain(model, x)
+    assert len(seen) == threads
+    assert set(seen.values()) == {1}
+
+
+def test_an_error_in_the_middle(threads: int) -> None:
+    net = CONV.net.train()
+    model, x = ss.Classifier(net, input_shape=CONV.x.shape), inputs(CONV, 9)
+    with pytest.raises(ss.InputError, match="target"):
+        ss.explain(model, x, target=[0, 1, 0, 1, 0, 99, 0, 1, 0])
+    assert net.training
+    assert torch.get_num_threads() == threads
+    net.eval()
+    assert_same(ss.explain(model, x), [ss.explain(model, one) for one in x])
+
+
+class StopError(Exception):
+    pass
+
+
+def test_progress_counts_all_products_and_can_stop(threads: int) -> None:
+    model, x = CONV.classifier(), inputs(CONV, 6)
+    told: list[float] = []
+    explained = ss.explain(model, x, progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == sum(e.products for e in explained)
+
+    def stop(taken: float) -> None:
+        if taken > 5:
+            raise StopError
+
+    with pytest.raises(StopError):
+        ss.explain(model, x, progress=stop)
+    assert torch.get_num_threads() == threads
+
+
+def test_the_time_of_a_call_is_shared() -> None:
+    explained = ss.explain(CONV.classifier(), inputs(CONV, 4))
+    assert len({e.seconds for e in explained}) == 1
+    assert explained[0].seconds > 0
+
+
+def test_an_empty_batch() -> None:
+    assert ss.explain(CONV.classifier(), []) == []
+
+
+def test_a_product_of_another_kind_is_taken_by_itself() -> None:
+    class Twice(LossHessian):
+        kind, semidefinite = "twice", True
+
+        def times(self, v: Tensor) -> Tensor:
+            return 2 * v
+
+    model, x = CONV.classifier(), inputs(CONV, 2)
+    with model.ready():
+        first, second = (curvature_at(model, one)[0] for one in x)
+        row = torch.ones(1, x[0].numel(), dtype=torch.float64)
+        found = Joint().products([first, Twice(second.linear)], [row, row])
+        torch.testing.assert_close(found[0], first.product(row))
+        assert torch.equal(found[1], 2 * row)
