@@ -160,6 +160,11 @@ def test_several_threads_are_used(monkeypatch: pytest.MonkeyPatch, threads: int)
     ss.explain(model, x)
     assert len(seen) == threads
     assert set(seen.values()) == {1}
+    later: list[int] = []
+    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert later == [threads]
 
 
 def test_an_error_in_the_middle(threads: int) -> None:

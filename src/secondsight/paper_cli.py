@@ -15,7 +15,7 @@ from secondsight import options, zoo
 from secondsight.console import Watch, complain, output, require_folder, warnings_caught
 from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED, Measurement
 from secondsight.paper.finding import Finding
-from secondsight.paper.photographs import photographs
+from secondsight.paper.photographs import photographs, readable
 from secondsight.paper.report import write_report
 from secondsight.paper.run import Run, evenly
 from secondsight.presets import NO_PRESET
@@ -66,7 +66,7 @@ def _on_photographs(name: str, measurement: Measurement) -> None:
         seed: options.Seed = 0,
     ) -> None:
         require_folder(out)
-        files, shown = _photographs(images, count, quick), None if show is None else photographs(show, "--show")
+        files, shown = _photographs(images, count, quick), _shown(show)
         if measurement.preset is None and preset != NO_PRESET:
             raise ss.InputError("--preset", f"{NO_PRESET} for {name}, which has values of its own", repr(preset))
         if not measurement.paged and pages > 1:
@@ -95,7 +95,7 @@ def _everything(
     The slow ones take some of the photographs only; the report says how many.
     """
     require_folder(out)
-    files, shown = _photographs(images, count, quick), None if show is None else photographs(show, "--show")
+    files, shown = _photographs(images, count, quick), _shown(show)
     classifiers = _models(model)
     found: list[tuple[Path, Finding]] = []
     for name, reproduce in SIMULATED.items():
@@ -125,10 +125,16 @@ def _models(names: str) -> list[ss.Classifier]:
 def _photographs(images: Path, count: int | None, quick: bool) -> list[Path]:
     files = photographs(images)
     if count is not None and len(files) < count:
-        complain(
-            f"--images {images} has {len(files)} images, fewer than the {count} asked for: they are all used", "note"
-        )
-    return evenly(files, QUICK_PHOTOGRAPHS if quick and count is None else count)
+        _note(f"--images {images} has {len(files)} images, fewer than the {count} asked for: they are all used")
+    return readable(evenly(files, QUICK_PHOTOGRAPHS if quick and count is None else count), _note)
+
+
+def _shown(folder: Path | None) -> list[Path] | None:
+    return None if folder is None else readable(photographs(folder, "--show"), _note, "--show")
+
+
+def _note(words: str) -> None:
+    complain(words, "note")
 
 
 def _simulate(name: str, reproduce: Callable[..., Finding], quick: bool, seed: int) -> Finding:

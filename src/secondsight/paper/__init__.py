@@ -49,7 +49,7 @@ ON_PHOTOGRAPHS: dict[str, Measurement] = {
     "hessian-examples": Measurement(hessian_examples, preset="table-1"),
     "hessian-cost": Measurement(hessian_cost, most=1),
     "lambda1-sweep": Measurement(lambda1_sweep, most=20, paged=True),
-    "comparison": Measurement(comparison, most=6, preset="table-3", paged=True),
+    "comparison": Measurement(comparison, most=12, preset="table-3", paged=True),
     "input-multiplication": Measurement(input_multiplication, most=10),
     "non-relu": Measurement(non_relu),
     "hessian-survival": Measurement(hessian_survival, most=10),

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,12 @@ def comparison(run: Run) -> Finding:
     if run.shown is not None:
         run.records("comparison-shown", one, run.shown, **asked)
     with_box = [record for record in records if record["area"]]
-    focus = {m: fmean(r["inside"][m] / r["area"] for r in with_box) for m in COLUMNS} if with_box else {}
+    shares = {m: [r["inside"][m] / r["area"] for r in with_box] for m in COLUMNS} if with_box else {}
+    focus = {m: fmean(values) for m, values in shares.items()}
     others = [m for m in COLUMNS if m not in OURS]
     better = bool(focus) and min(focus[m] for m in OURS) > max(focus[m] for m in others)
     best = bool(focus) and max(focus[m] for m in OURS) > max(focus[m] for m in others)
-    told = "; ".join(f"{TITLES[m]} {focus[m]:.2f}" for m in focus)
+    told = "; ".join(f"{TITLES[m]} {focus[m]:.2f} +- {_standard_error(shares[m]):.2f}" for m in focus)
     return Finding(
         name="comparison",
         where="Figure 4, appendix H",
@@ -60,7 +62,8 @@ def comparison(run: Run) -> Finding:
         "SmoothGrad and Integrated Gradients.",
         measured=f"{run.model.name}, {len(records)} photographs. "
         + (
-            f"How much of a map lies in the object's box, over what the box's area would hold by chance: {told}."
+            f"How much of a map lies in the object's box, over what the box's area would hold by chance, "
+            f"with the standard error of the mean: {told}."
             if focus
             else "No boxes.csv was found, so only the eye can tell."
         ),
@@ -71,6 +74,10 @@ def comparison(run: Run) -> Finding:
             for start in range(0, min(len(run.pictures), SHOWN * run.pages), SHOWN)
         ],
     )
+
+
+def _standard_error(values: list[float]) -> float:
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
 
 
 def measure(run: Run, file: Path, boxes: list[Box], maps: Path) -> Record:

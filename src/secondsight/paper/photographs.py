@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from secondsight.errors import InputError, SecondsightError
+from secondsight import images
+from secondsight.errors import ImageError, InputError, SecondsightError
 
 SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 
@@ -24,6 +25,21 @@ def photographs(folder: Path, option: str = "--images") -> list[Path]:
     if not files:
         raise InputError(option, f"a folder with images ({', '.join(SUFFIXES)})", f"{str(folder)!r}, which has none")
     return files
+
+
+def readable(files: Iterable[Path], left_out: Callable[[str], None], option: str = "--images") -> list[Path]:
+    """Those that can be read; a run of hours should not end at one that is damaged."""
+    kept = []
+    for file in files:
+        try:
+            images.read(file)
+        except ImageError as error:
+            left_out(f"left out: {error}")
+        else:
+            kept.append(file)
+    if not kept:
+        raise InputError(option, "a folder with images that can be read", "one without any")
+    return kept
 
 
 class Ledger:
@@ -51,7 +67,7 @@ class Ledger:
     def fill(
         self, files: Iterable[Path], measure: Callable[[Path], Record], done: Callable[[int], None]
     ) -> list[Record]:
-        """A record for each file, measured where there is none yet; those that are no images are left out."""
+        """A record for each file, measured where there is none yet."""
         found = []
         for number, file in enumerate(files):
             if file.name not in self.records:
