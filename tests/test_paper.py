@@ -388,6 +388,25 @@ def test_se_resnet_50_with_random_weights_runs(tmp_path: Path) -> None:
     assert "timm:seresnet50, as it is" in found.measured
 
 
+def test_damaged_photographs_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, files = small(tmp_path / "images")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ss, "load_model", lambda name: model)
+    asked = ["paper", "hessian-impact", "--images", "images", "--out", "out"]
+    files[1].write_bytes(files[1].read_bytes()[:60])
+    assert main(asked) == 0
+    said = capsys.readouterr()
+    assert f"{len(files) - 1} photographs" in said.out
+    assert len(said.err.splitlines()) == 1
+    assert "left out: images/1.png" in said.err
+    for file in files:
+        file.write_text("no picture")
+    assert main(asked) == 2
+    assert "--images must be a folder with images that can be read" in capsys.readouterr().err
+
+
 def test_rank_correlation() -> None:
     assert rank_correlation([1, 2, 3, 4], [10, 20, 40, 80]) == pytest.approx(1)
     assert rank_correlation([1, 2, 3, 4], [5, 4, 3, -9]) == pytest.approx(-1)

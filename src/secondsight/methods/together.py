@@ -20,9 +20,6 @@ from secondsight.curvature.joint import Joint
 from secondsight.explanation import Explanation
 from secondsight.solve.asking import Asking, answered
 
-GROUP = 4
-"""Inputs whose products are taken in one pass: more outgrow the caches of a CPU."""
-
 MOST_GROUPS = 8
 """At a time: each of their inputs holds a tape and a basis."""
 
@@ -41,12 +38,14 @@ class Task:
 def side_by_side(start: Callable[[int], Task], count: int) -> list[Explanation]:
     """The explanations of `count` inputs. `start` runs the network, and is never called by two threads at a time."""
     first = start(0)
-    if first.hessian.linear.tape is None:
+    linear = first.hessian.linear
+    if linear.tape is None:
         # Products would run the network, which need not bear several threads.
         return [first.finish(), *(start(i).finish() for i in range(1, count))]
-    threads = torch.get_num_threads() if first.hessian.linear.x.device.type == "cpu" else 1
+    threads = torch.get_num_threads() if linear.x.device.type == "cpu" else 1
     groups = min(threads, MOST_GROUPS, count)
-    size = min(GROUP, math.ceil(count / groups))
+    # An input more in a pass costs what a direction more does.
+    size = min(linear.tape.directions, math.ceil(count / groups))
     parts = [range(i, min(i + size, count)) for i in range(0, count, size)]
     lock = Lock()
 

@@ -54,7 +54,7 @@ def comparison(run: Run) -> Finding:
     others = [m for m in COLUMNS if m not in OURS]
     better = bool(focus) and min(focus[m] for m in OURS) > max(focus[m] for m in others)
     best = bool(focus) and max(focus[m] for m in OURS) > max(focus[m] for m in others)
-    told = "; ".join(f"{TITLES[m]} {focus[m]:.2f} +- {_standard_error(shares[m]):.2f}" for m in focus)
+    told = "; ".join(f"{TITLES[m]} {focus[m]:.2f}{_error(values)}" for m, values in shares.items())
     return Finding(
         name="comparison",
         where="Figure 4, appendix H",
@@ -76,8 +76,9 @@ def comparison(run: Run) -> Finding:
     )
 
 
-def _standard_error(values: list[float]) -> float:
-    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+def _error(values: list[float]) -> str:
+    """The standard error of the mean, where there is one."""
+    return f" +- {stdev(values) / math.sqrt(len(values)):.2f}" if len(values) > 1 else ""
 
 
 def measure(run: Run, file: Path, boxes: list[Box], maps: Path) -> Record:
