@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from typing import Any
 
 import pytest
@@ -203,6 +205,24 @@ def test_batches_fit_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secondsight.curvature.smooth.MEMORY", 1)
     for method in (*SMOOTH, "smoothgrad", "integrated-gradients"):
         assert ss.explain(case.classifier(), case.x, method, n=4).settings["batch_size"] == 1
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_of_the_network_stays_behind(method: str, activation: type[nn.Module]) -> None:
+    """No activation outlives its explanation, not even in a circle that the garbage collector cannot see."""
+    seen: list[weakref.ref[Tensor]] = []
+    first, last = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def net(x: Tensor) -> Tensor:
+        hidden = activation()(first(x))
+        seen.append(weakref.ref(hidden))
+        return last(hidden)
+
+    ss.explain(ss.Classifier(net, input_shape=(6,)), torch.rand(6), method, n=3)
+    gc.collect()
+    assert seen
+    assert not any(reference() is not None for reference in seen)
 
 
 def test_weights_are_no_part_of_a_copys_memory() -> None:

@@ -111,14 +111,15 @@ def fitting_batch_size(model: Classifier, x: Tensor, n: int) -> int:
 
 def graph_bytes(model: Classifier, x: Tensor) -> int:
     """Bytes that autograd keeps for one input, without the network's own weights."""
-    kept: dict[int, Tensor] = {}
+    kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: Tensor) -> None:
-        # Held until the end: a freed block would be counted once for all its later owners.
-        kept[tensor.untyped_storage().data_ptr()] = tensor
+        # Held until the end: a freed block would be counted once for all its later owners. Without its tensor, which
+        # leads to the graph, and that to this function: a circle that nobody would ever collect.
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):
         model.logits(x[None].detach().clone().requires_grad_())
     for weights in model.weights():
         kept.pop(weights.untyped_storage().data_ptr(), None)
-    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values()) + x.nbytes
+    return sum(storage.nbytes() for storage in kept.values()) + x.nbytes
