@@ -12,6 +12,11 @@ from secondsight.curvature.linearisation import Linearisation, sizes_of
 from secondsight.curvature.tape import Tape, joined
 
 
+def tape_of(hessian: LossHessian) -> Tape | None:
+    """The tape that its products come from. None: they run the network, or a graph of it."""
+    return hessian.linear.tape if type(hessian) is GaussNewton else None
+
+
 class Joint:
     """Takes the products of whoever asks at a time. The last joined tape is kept, for the same will ask again."""
 
@@ -37,8 +42,7 @@ class Joint:
         return results
 
     def _joined(self, hessians: Sequence[LossHessian]) -> Tape | None:
-        tapes = [hessian.linear.tape for hessian in hessians if type(hessian) is GaussNewton]
-        members = [tape for tape in tapes if tape is not None]
+        members = [tape for tape in map(tape_of, hessians) if tape is not None]
         if len(members) < max(2, len(hessians)):
             return None
         if members != self._members:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from secondsight.curvature.hessian import LossHessian
-from secondsight.curvature.joint import Joint
+from secondsight.curvature.joint import Joint, tape_of
 from secondsight.explanation import Explanation
 from secondsight.solve.asking import Asking, answered
 
@@ -36,22 +36,26 @@ class Task:
 
 
 def side_by_side(start: Callable[[int], Task], count: int) -> list[Explanation]:
-    """The explanations of `count` inputs. `start` runs the network, and is never called by two threads at a time."""
+    """The explanations of `count` inputs.
+
+    `start` runs the network, and products without a tape do: never two threads at a time, for networks may keep what
+    they compute in themselves.
+    """
     first = start(0)
-    linear = first.hessian.linear
-    if linear.tape is None:
-        # Products would run the network, which need not bear several threads.
+    tape = tape_of(first.hessian)
+    if tape is None:
         return [first.finish(), *(start(i).finish() for i in range(1, count))]
-    threads = torch.get_num_threads() if linear.x.device.type == "cpu" else 1
+    threads = torch.get_num_threads() if tape.logits.device.type == "cpu" else 1
     groups = min(threads, MOST_GROUPS, count)
     # An input more in a pass costs what a direction more does.
-    size = min(linear.tape.directions, math.ceil(count / groups))
+    size = min(tape.directions, math.ceil(count / groups))
     parts = [range(i, min(i + size, count)) for i in range(0, count, size)]
     lock = Lock()
 
-    def begun(i: int) -> Task:
+    def begun(i: int) -> Task | Explanation:
         with lock:
-            return first if i == 0 else start(i)
+            task = first if i == 0 else start(i)
+            return task.finish() if tape_of(task.hessian) is None else task
 
     def explained(part: range) -> list[Explanation]:
         return _finished([begun(i) for i in part])
@@ -62,10 +66,12 @@ def side_by_side(start: Callable[[int], Task], count: int) -> list[Explanation]:
         return [e for part in pool.map(explained, parts) for e in part]
 
 
-def _finished(tasks: Sequence[Task]) -> list[Explanation]:
+def _finished(begun: Sequence[Task | Explanation]) -> list[Explanation]:
     """All of them, in rounds of one question each; those that are done drop out."""
-    joint, results = Joint(), dict[int, Explanation]()
-    answers: dict[int, Tensor | None] = dict.fromkeys(range(len(tasks)))
+    joint = Joint()
+    tasks = {i: task for i, task in enumerate(begun) if isinstance(task, Task)}
+    results = {i: done for i, done in enumerate(begun) if isinstance(done, Explanation)}
+    answers: dict[int, Tensor | None] = dict.fromkeys(tasks)
     while answers:
         questions = {}
         for i, answer in answers.items():
@@ -76,7 +82,7 @@ def _finished(tasks: Sequence[Task]) -> list[Explanation]:
                 results[i] = end.value
         products = joint.products([tasks[i].hessian for i in questions], list(questions.values()))
         answers = dict(zip(questions, products, strict=True))
-    return [results[i] for i in range(len(tasks))]
+    return [results[i] for i in range(len(begun))]
 
 
 @contextmanager
