@@ -10,7 +10,10 @@ from secondsight.explanation import write_whole
 from secondsight.paper.finding import Finding
 
 TITLE = "The paper, measured anew"
-STYLE = "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em;line-height:1.5}img{max-width:100%}"
+STYLE = (
+    "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em;line-height:1.5}img{max-width:100%}"
+    "th,td{text-align:left;padding-right:1.5em}"
+)
 PARTS = ("measured", "verdict")
 
 Entry = tuple[Path, Finding]
