@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
+import inspect
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -49,7 +50,9 @@ PRODUCTS = "products: around their passes"
 PARTS = (
     Part("forward pass, recorded", "curvature.linearisation", "Linearisation.__init__", counted=True),
     Part("gradient", "curvature.linearisation", "Linearisation.gradient", counted=True),
-    Part(PRODUCTS, "solve.caso", "Products.__call__"),
+    Part(PRODUCTS, "curvature.hessian", "GaussNewton.product"),
+    Part(PRODUCTS, "curvature.hessian", "LossHessian.product"),
+    Part(PRODUCTS, "curvature.smooth", "SmoothHessian.product"),
     Part("products: tangent pass", "curvature.linearisation", "Linearisation.jvps", PRODUCTS, counted=True),
     Part("products: backward pass", "curvature.linearisation", "Linearisation.vjps", PRODUCTS, counted=True),
     Part("spectrum: L and lambda2", "solve.caso", "explore"),
@@ -101,7 +104,18 @@ class Stopwatch:
         def timed(*args: Any, **kwargs: Any) -> Any:
             return self.call(part, function, *args, **kwargs)
 
-        return timed
+        @functools.wraps(function)
+        def asking(*args: Any, **kwargs: Any) -> Any:
+            """Solvers wait for their products outside of the clock."""
+            steps, answer = function(*args, **kwargs), None
+            while True:
+                try:
+                    question = self.call(part, steps.send, answer)
+                except StopIteration as end:
+                    return end.value
+                answer = yield question
+
+        return asking if inspect.isgeneratorfunction(function) else timed
 
 
 def profile(model: ss.Classifier, x: Tensor, method: str, repeats: int) -> tuple[Stopwatch, Timing[ss.Explanation]]:

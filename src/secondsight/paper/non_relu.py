@@ -33,8 +33,8 @@ BETAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 POINTS = 0.03
 """Accuracy that a smooth network may lose."""
 
-HESSIANS = 40
-"""The accuracy is taken on all photographs, Hessians on so many of them."""
+HESSIANS = 20
+"""The accuracy is taken on all photographs, Hessians on so many of them: half a minute each on two CPU threads."""
 
 CHOICES = ("exact", "gauss-newton")
 EXAMPLES = 2
