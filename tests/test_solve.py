@@ -299,6 +299,21 @@ def test_maps_that_hardly_differ_teach_the_basis_no_noise(share: float) -> None:
     assert top_of_factor(basis.factor())[0] == pytest.approx(20, rel=0.05)
 
 
+def test_rounding_divided_by_nearly_nothing_is_no_curvature() -> None:
+    """The second vector has hardly anything new, and in that part rounding has all but cancelled its curvature."""
+    top, tilt, new = 600.0, 0.01, 1.5e-3
+    u, e = torch.eye(5, dtype=torch.float64)[:2]
+    first = math.cos(tilt) * u + math.sin(tilt) * e
+    other = math.cos(tilt) * e - math.sin(tilt) * u
+    second = first + new * other
+    rounding = new * (top * math.sin(tilt) ** 2 - 1e-4) * other
+    assert rounding.norm() < torch.finfo(torch.float32).eps * top * 2
+    basis = Basis(first, torch.float32)
+    basis.append(torch.stack([first, second]), torch.stack([top * u * (u @ first), top * u * (u @ second) - rounding]))
+    assert len(basis) == 2
+    assert top_of_factor(basis.factor())[0] == pytest.approx(top, rel=1e-3)
+
+
 @pytest.mark.parametrize("indefinite", [False, True])
 @pytest.mark.parametrize("lambda1", [0.0, 0.02, 0.3])
 def test_fista(lambda1: float, indefinite: bool) -> None:

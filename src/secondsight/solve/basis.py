@@ -10,6 +10,9 @@ from torch import Tensor
 SMALLEST = 1e-7
 """Smallest kept eigenvalue of the basis' correlation matrix in H: below it float32 products are noise."""
 
+NOISE = 1e-3
+"""Largest share of H's size that rounding may add to its factor in one direction."""
+
 
 @dataclass(frozen=True)
 class RitzPair:
@@ -98,15 +101,19 @@ class Basis:
         matrix = self.projected() + shift * torch.eye(len(self)).to(products)
         scale = matrix.diagonal().clamp(min=0).sqrt()
         sizes = products.norm(dim=1)
+        noise = self.rounding * sizes.max() / self.shares
         # A product that may be mostly rounding stands for a null vector.
-        kept = (scale > 0) & (sizes > 10 * self.rounding * sizes.max() / self.shares)
+        kept = (scale > 0) & (sizes > 10 * noise)
         if not bool(kept.any()):
             return products[:0]
-        scale, products = scale[kept], products[kept]
+        scale, products, noise = scale[kept], products[kept], noise[kept]
         correlation = matrix[kept][:, kept] / scale[:, None] / scale
         values, rotation = torch.linalg.eigh(correlation)
-        large = values > SMALLEST
-        mixing = rotation[:, large] / values[large].sqrt() / scale[:, None]
+        mixing = rotation / values.clamp(min=SMALLEST).sqrt() / scale[:, None]
+        # Nearly dependent vectors divide their rounding by nearly nothing, and it would pass for curvature.
+        rounding = (mixing * noise[:, None]).square().sum(0)
+        large = (values > SMALLEST) & (rounding <= NOISE * scale.max() ** 2)
+        mixing = mixing[:, large]
         factor: Tensor = mixing.T @ products
         return factor
 
