@@ -102,15 +102,16 @@ class Basis:
         scale = matrix.diagonal().clamp(min=0).sqrt()
         sizes = products.norm(dim=1)
         noise = self.rounding * sizes.max() / self.shares
-        # A product that may be mostly rounding stands for a null vector.
-        kept = (scale > 0) & (sizes > 10 * noise)
+        # A product that may be mostly rounding stands for a null vector. One whose rounding is divided by nearly nothing
+        # would pass for curvature.
+        kept = (scale > 0) & (sizes > 10 * noise) & (noise.square() <= NOISE * (scale * scale.max()).square())
         if not bool(kept.any()):
             return products[:0]
         scale, products, noise = scale[kept], products[kept], noise[kept]
         correlation = matrix[kept][:, kept] / scale[:, None] / scale
         values, rotation = torch.linalg.eigh(correlation)
         mixing = rotation / values.clamp(min=SMALLEST).sqrt() / scale[:, None]
-        # Nearly dependent vectors divide their rounding by nearly nothing, and it would pass for curvature.
+        # So for combinations of them.
         rounding = (mixing * noise[:, None]).square().sum(0)
         large = (values > SMALLEST) & (rounding <= NOISE * scale.max() ** 2)
         mixing = mixing[:, large]
