@@ -102,8 +102,8 @@ class Basis:
         scale = matrix.diagonal().clamp(min=0).sqrt()
         sizes = products.norm(dim=1)
         noise = self.rounding * sizes.max() / self.shares
-        # A product that may be mostly rounding stands for a null vector. One whose rounding is divided by nearly nothing
-        # would pass for curvature.
+        # A product that may be mostly rounding stands for a null vector. Divided by nearly nothing, rounding would pass
+        # for curvature.
         kept = (scale > 0) & (sizes > 10 * noise) & (noise.square() <= NOISE * (scale * scale.max()).square())
         if not bool(kept.any()):
             return products[:0]
