@@ -405,6 +405,16 @@ def test_auto_rule_takes_the_knee() -> None:
     assert choice.point.sparsity == 0.95
 
 
+def test_rounding_does_not_choose_among_equal_maps() -> None:
+    """One strong entry: maps at many values of lambda1 point the same way, and the sparsest-sought one is returned."""
+    for seed in range(20):
+        g = 0.001 * torch.rand(100, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        g[seed] = 1.0
+        for disturbed in (g, g * (1 + 1e-15)):
+            choice = cafo_path(disturbed, L1(), 10.0, AUTO, zero_share, torch.float64)
+            assert choice.index == 0
+
+
 def test_auto_rule_without_a_candidate() -> None:
     g = torch.ones(100, dtype=torch.float64)
     choice = cafo_path(g, L1(), 10.0, AUTO, zero_share, torch.float64)

@@ -19,7 +19,7 @@ from secondsight.curvature.hessian import GaussNewton
 from secondsight.curvature.linearisation import Linearisation
 from secondsight.curvature.smooth import Noise, SmoothHessian, graph_bytes
 from secondsight.curvature.steps import Mask, Scale
-from secondsight.curvature.tape import Tape, joined, record
+from secondsight.curvature.tape import Tape, joined, record, split
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
 Layer = Callable[[Tensor], Tensor]
@@ -191,6 +191,23 @@ def test_tapes_of_single_inputs_joined(name: str) -> None:
     found = joined(tapes)
     assert found is not None
     assert_right(found, model, x)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_tape_of_several_inputs_split(name: str) -> None:
+    layer, shape = LAYERS[name]
+    model, x = tapped(layer, shape), normal(3, *shape)
+    whole = recorded(model, x)
+    assert whole is not None
+    parts = split(whole)
+    for part, one in zip(parts, x, strict=True):
+        alone = recorded(model, one[None])
+        assert alone is not None
+        assert (part.signature, part.directions, part.nbytes) == (alone.signature, alone.directions, alone.nbytes)
+        assert_right(part, model, one[None])
+    again = joined([parts[2], parts[0], parts[2]])
+    assert again is not None
+    assert_right(again, model, x[[2, 0, 2]])
 
 
 @pytest.mark.parametrize("case", PIECEWISE_LINEAR, ids=str)

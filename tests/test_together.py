@@ -110,6 +110,43 @@ def test_tapes_that_differ_in_more_than_masks_are_not_joined() -> None:
     assert_same(ss.explain(model, x), [ss.explain(model, one) for one in x])
 
 
+class Normalised(nn.Module):
+    """Divides by the largest entry of all that it is given, unseen by autograd: in a batch, another input's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = lively(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.layers(x / x.detach().abs().max())
+        return result
+
+
+def test_inputs_that_see_each_other_in_a_batch_are_recorded_one_by_one() -> None:
+    model = ss.Classifier(Normalised(), input_shape=(6,))
+    scales = torch.tensor([1.0, 5.0, 0.2, 30.0, 2.0], dtype=torch.float64)
+    x = torch.rand(5, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * scales[:, None]
+    alone = [ss.explain(model, one) for one in x]
+    assert model.tapes
+    assert_same(ss.explain(model, x), alone)
+    assert model.tapes
+
+
+def test_the_network_runs_once_for_several_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = CONV.classifier(), inputs(CONV, 9)
+    ss.explain(model, x[0])
+    passes: list[int] = []
+    logits = ss.Classifier.logits
+
+    def counted(self: ss.Classifier, x: Tensor) -> Tensor:
+        passes.append(len(x))
+        return logits(self, x)
+
+    monkeypatch.setattr(ss.Classifier, "logits", counted)
+    ss.explain(model, x)
+    assert passes == [1, 4, 4]
+
+
 def test_pictures_of_several_sizes() -> None:
     net = lively(
         nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)), 0
@@ -164,17 +201,17 @@ def test_inputs_without_a_tape_among_others(threads: int) -> None:
 def test_several_threads_are_used(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     model, x = CONV.classifier(), inputs(CONV, 12)
     seen: dict[int, int] = {}
-    finished = together._finished
+    work = together.Line.work
 
-    def watched(tasks: list[together.Task]) -> list[ss.Explanation]:
+    def watched(line: together.Line, stop: threading.Event, fewest: int) -> None:
         seen[threading.get_ident()] = torch.get_num_threads()
         time.sleep(0.05)
-        return finished(tasks)
+        work(line, stop, fewest)
 
-    monkeypatch.setattr(together, "_finished", watched)
+    monkeypatch.setattr(together.Line, "work", watched)
     ss.explain(model, x)
-    assert len(seen) == threads
-    assert set(seen.values()) == {1}
+    assert seen.pop(threading.get_ident()) == threads
+    assert list(seen.values()) == ([1] * threads if threads > 1 else [])
     later: list[int] = []
     thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
     thread.start()
@@ -211,6 +248,25 @@ def test_progress_counts_all_products_and_can_stop(threads: int) -> None:
     with pytest.raises(StopError):
         ss.explain(model, x, progress=stop)
     assert torch.get_num_threads() == threads
+
+
+def test_an_error_in_one_thread_stops_the_others() -> None:
+    model, x = CONV.classifier(), inputs(CONV, 80)
+    told: list[float] = []
+
+    def stop(taken: float) -> None:
+        told.append(taken)
+        if len(told) == 9:
+            raise StopError
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(StopError):
+            ss.explain(model, x, progress=stop)
+    finally:
+        torch.set_num_threads(before)
+    assert len(told) < 80
 
 
 def test_the_time_of_a_call_is_shared() -> None:

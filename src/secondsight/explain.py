@@ -21,7 +21,7 @@ from secondsight.errors import InputError
 from secondsight.methods import METHODS, PENALISED, TASKS
 from secondsight.methods.groups import Groups
 from secondsight.methods.settings import Settings
-from secondsight.methods.together import side_by_side
+from secondsight.methods.together import Task, side_by_side
 from secondsight.model import Classifier, Item, Target
 
 
@@ -136,16 +136,19 @@ def explain(
     )
     reports = _Reports(progress)
 
-    def asked(i: int) -> tuple[Classifier, Tensor, Settings]:
-        own = replace(settings, target=targets[i], progress=reports.of(i))
-        return model, model.tensor(items[i]), own
+    def asked(i: int) -> tuple[Tensor, Settings]:
+        return model.tensor(items[i]), replace(settings, target=targets[i], progress=reports.of(i))
+
+    def begin(indices: Sequence[int]) -> list[Task]:
+        inputs, own = zip(*map(asked, indices), strict=True)
+        return TASKS[method](model, inputs, own)
 
     start = time.perf_counter()
     with model.ready():
         if method in TASKS and len(items) > 1:
-            explanations = side_by_side(lambda i: TASKS[method](*asked(i)), len(items))
+            explanations = side_by_side(begin, len(items))
         else:
-            explanations = [METHODS[method](*asked(i)) for i in range(len(items))]
+            explanations = [METHODS[method](model, *asked(i)) for i in range(len(items))]
     seconds = (time.perf_counter() - start) / max(1, len(items))
     explanations = [replace(e, seconds=seconds) for e in explanations]
     return explanations if is_batch else explanations[0]

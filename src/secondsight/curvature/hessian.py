@@ -77,7 +77,10 @@ def curvature_at(
     model: Classifier, x: Tensor, target: Target = None, choice: str = "auto"
 ) -> tuple[LossHessian, list[str]]:
     """The curvature of the loss at x, and what a reader should know about it."""
-    linear = Linearisation(model, x[None], target, "tape")
+    return curvature_of(Linearisation(model, x[None], target, "tape"), choice)
+
+
+def curvature_of(linear: Linearisation, choice: str = "auto") -> tuple[LossHessian, list[str]]:
     kind, notes = kind_of_curvature(linear, choice)
     return kind(linear), notes
 

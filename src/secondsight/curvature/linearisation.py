@@ -6,7 +6,7 @@ the network's precision, so that neither tiny nor huge vectors are lost on the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from secondsight.curvature.tape import Tape, record
+from secondsight.curvature.tape import Tape, record, split
 from secondsight.errors import ModelError
 from secondsight.model import Classifier, Target
 
@@ -48,14 +48,22 @@ class Linearisation:
         target: the class whose loss is meant; None: the predicted one of the first input.
         way: how to get Jacobian-vector products; falls back to the next one by itself. A tape is for those who take
             several products: for one gradient, a graph costs less.
+        tape: the network's at x, if it was recorded before.
     """
 
-    def __init__(self, model: Classifier, x: Tensor, target: Target = None, way: Way = "forward mode") -> None:
+    def __init__(
+        self,
+        model: Classifier,
+        x: Tensor,
+        target: Target = None,
+        way: Way = "forward mode",
+        tape: Tape | None = None,
+    ) -> None:
         self.model = model
         self.x = x.detach().clone().requires_grad_()
         is_new = not model.checked
         self._graph: Tensor | None = None
-        self.tape = self._recorded() if way == "tape" else None
+        self.tape = self._recorded() if way == "tape" and tape is None else tape
         self.logits = self._graph_of_logits() if self.tape is None else self.tape.logits
         model.check_logits(self.logits)
         if is_new:
@@ -258,6 +266,18 @@ class Linearisation:
 
     def _out(self, product: Tensor) -> Tensor:
         return product.flatten(1).to(self.device).double().mean(0)
+
+
+def at_each(model: Classifier, inputs: Sequence[Tensor], targets: Sequence[Target]) -> list[Linearisation]:
+    """A network at each of several inputs by itself, from one pass for all of them where they leave tapes."""
+    tapes: Sequence[Tape | None] = [None] * len(inputs)
+    if len(inputs) > 1 and model.tapes is not None and len({x.shape for x in inputs}) == 1:
+        whole = record(model, torch.stack(list(inputs)), apart=True)
+        tapes = tapes if whole is None else split(whole)
+    return [
+        Linearisation(model, x[None], target, "tape", tape)
+        for x, target, tape in zip(inputs, targets, tapes, strict=True)
+    ]
 
 
 def differentiable_gradient(logits: Tensor, x: Tensor, cotangent: Tensor) -> Tensor:

@@ -356,9 +356,10 @@ def _dropout(call: Call, x: Tensor, p: float, train: bool | None) -> Outcome:
     return "same" if train is False else None
 
 
+DETACH = "detach.default"
 FREE = [
-    f"{name}.default"
-    for name in ("detach", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")
+    DETACH,
+    *(f"{name}.default" for name in ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")),
 ]
 
 

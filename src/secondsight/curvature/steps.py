@@ -44,6 +44,10 @@ class Step:
         """This step at the inputs of others of its kind too. None: it is another one there."""
         return self if all(_alike(a, b) for other in others for a, b in _pairs(self, other)) else None
 
+    def split(self, inputs: int) -> Sequence[Step]:
+        """This step at each of so many inputs by itself."""
+        return [self] * inputs
+
 
 def _pairs(a: Step, b: Step) -> Iterator[tuple[Any, Any]]:
     return zip(vars(a).values(), vars(b).values(), strict=True)
@@ -119,6 +123,9 @@ class Mask(Step):
         alike = all(other.slope == self.slope for other in others)
         return replace(self, passed=torch.cat([step.passed for step in (self, *others)])) if alike else None
 
+    def split(self, inputs: int) -> Sequence[Step]:
+        return [replace(self, passed=passed) for passed in self.passed.chunk(inputs)]
+
 
 @dataclass(eq=False)
 class Gather(Step):
@@ -139,6 +146,9 @@ class Gather(Step):
 
     def joined(self, others: Sequence[Gather]) -> Step:
         return replace(self, index=torch.cat([step.index for step in (self, *others)]))
+
+    def split(self, inputs: int) -> Sequence[Step]:
+        return [replace(self, index=index) for index in self.index.chunk(inputs)]
 
     def _flat(self, planes: Tensor) -> Tensor:
         """(directions, inputs, pixels, channels)."""

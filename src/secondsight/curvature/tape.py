@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from secondsight.curvature.rules import FREE, RULES, Call
+from secondsight.curvature.rules import DETACH, FREE, RULES, Call
 from secondsight.curvature.steps import Gather, Mask, Reshape, Step, layout
 from secondsight.model import Classifier
 
@@ -57,9 +57,18 @@ class Tape:
                 node.last = frozenset(node.inputs) - needed
                 needed.update(node.inputs)
                 self.nodes.insert(0, node)
+        self.peak = self._peak(sizes)
+
+    @property
+    def nbytes(self) -> int:
+        """Of what was written down for these inputs; weights belong to the network."""
         kept = [node.step for node in self.nodes if isinstance(node.step, (Mask, Gather))]
-        self.nbytes = sum(tensor.nbytes for step in kept for tensor in step.tensors())
-        self.directions = max(1, min(DIRECTIONS, MEMORY // self._peak(sizes)))
+        return sum(tensor.nbytes for step in kept for tensor in step.tensors())
+
+    @property
+    def directions(self) -> int:
+        """How many are fast at a time."""
+        return max(1, min(DIRECTIONS, MEMORY // self.peak))
 
     def _peak(self, sizes: list[int]) -> int:
         """Bytes of the tangents that one direction needs at a time."""
@@ -115,9 +124,25 @@ def joined(tapes: Sequence[Tape]) -> Tape | None:
         if step is None:
             return None
         nodes.append(replace(node, step=step))
-    result = copy.copy(first)
-    result.nodes, result.logits = nodes, torch.cat([tape.logits for tape in tapes])
-    result.shape = torch.Size((len(result.logits), *first.shape[1:]))
+    return _changed(first, nodes, torch.cat([tape.logits for tape in tapes]))
+
+
+def split(tape: Tape) -> list[Tape]:
+    """The tapes of its inputs, each by itself."""
+    count = len(tape.logits)
+    steps = zip(*(node.step.split(count) for node in tape.nodes), strict=True)
+    return [
+        _changed(tape, [replace(node, step=step) for node, step in zip(tape.nodes, own, strict=True)], logits)
+        for own, logits in zip(steps, tape.logits.split(1), strict=True)
+    ]
+
+
+def _changed(tape: Tape, nodes: list[Node], logits: Tensor) -> Tape:
+    """The same steps at other inputs."""
+    result = copy.copy(tape)
+    result.nodes, result.logits = nodes, logits
+    result.shape = torch.Size((len(logits), *tape.shape[1:]))
+    result.peak = tape.peak * len(logits) // len(tape.logits)
     return result
 
 
@@ -138,10 +163,13 @@ def _overlaps_itself(tensor: Tensor) -> bool:
     return any(stride == 0 and length > 1 for stride, length in zip(tensor.stride(), tensor.shape, strict=True))
 
 
-def record(model: Classifier, x: Tensor) -> Tape | None:
-    """The tape of the network at the inputs x, or None where it does something unknown. Inside `model.ready()`."""
+def record(model: Classifier, x: Tensor, apart: bool = False) -> Tape | None:
+    """The tape of the network at the inputs x, or None where it does something unknown. Inside `model.ready()`.
+
+    apart: None, too, where an input may have a say in the map at another one.
+    """
     x = x.detach().clone()
-    recorder = Recorder(x)
+    recorder = Recorder(x, apart)
     try:
         with recorder:
             logits = model.logits(x)
@@ -160,9 +188,11 @@ class Recorder(TorchDispatchMode):
     unknown: the first operation that leaves no tape.
     """
 
-    def __init__(self, x: Tensor) -> None:
+    def __init__(self, x: Tensor, apart: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.x, self.n, self.unknown = x, len(x), ""
+        # What becomes of detached values is not watched.
+        self.free = {f"aten.{name}" for name in FREE if not (apart and name == DETACH)}
         self.slots = WeakIdKeyDictionary()
         self.slots[x] = 0
         self.nodes: list[Node] = []
@@ -192,7 +222,7 @@ class Recorder(TorchDispatchMode):
             return False
         # Without gradients, as in the forward of a torch.autograd.Function, autograd sees no dependence or another one.
         if not torch.is_grad_enabled():
-            return not call.written and call.name.removeprefix("aten.") in FREE
+            return not call.written and call.name in self.free
         if call.name not in RULES:
             return False
         before = [tensor.shape for tensor in call.inputs]
@@ -203,7 +233,7 @@ class Recorder(TorchDispatchMode):
             # Arguments that the rule has never heard of.
             return False
         if outcome is None or outcome == "free":
-            return outcome == "free" and not call.written
+            return outcome == "free" and call.name in self.free and not call.written
         if not isinstance(outcome, list):
             result = call.result if isinstance(call.result, Tensor) else call.result[0]
             if not self._is_batch(result):

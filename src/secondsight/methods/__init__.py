@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
 from secondsight.explanation import Explanation
 from secondsight.methods.cafo import cafo, smooth_cafo
-from secondsight.methods.caso import caso, caso_task, smooth_caso
+from secondsight.methods.caso import caso, caso_tasks, smooth_caso
 from secondsight.methods.rivals import gradient, integrated_gradients, smoothgrad
 from secondsight.methods.settings import Settings
 from secondsight.methods.together import Task
@@ -23,8 +23,8 @@ METHODS: dict[str, Callable[[Classifier, Tensor, Settings], Explanation]] = {
     "smooth-cafo": smooth_cafo,
     "smooth-caso": smooth_caso,
 }
-TASKS: dict[str, Callable[[Classifier, Tensor, Settings], Task]] = {"caso": caso_task}
-"""Those whose inputs can be explained side by side: the same, begun and not finished."""
+TASKS: dict[str, Callable[[Classifier, Sequence[Tensor], Sequence[Settings]], list[Task]]] = {"caso": caso_tasks}
+"""Those whose inputs can be explained side by side: the same for several, begun and not finished."""
 
 PENALISED = ("cafo", "caso", "smooth-cafo", "smooth-caso")
 """Those with a penalty, a path and a certificate."""

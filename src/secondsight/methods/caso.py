@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from torch import Tensor
 
-from secondsight.curvature.hessian import LossHessian, curvature_at, kind_of_curvature
-from secondsight.curvature.linearisation import Linearisation
+from secondsight.curvature.hessian import LossHessian, curvature_of, kind_of_curvature
+from secondsight.curvature.linearisation import Linearisation, at_each
 from secondsight.curvature.spectrum import proven_top_eigenvalue
 from secondsight.explanation import EigenvalueBound, Explanation, SecondOrder
 from secondsight.methods.record import Scene
@@ -20,11 +21,16 @@ from secondsight.solve.caso import CasoSolver, Demands
 
 
 def caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
-    return caso_task(model, x, settings).finish()
+    return caso_tasks(model, [x], [settings])[0].finish()
 
 
-def caso_task(model: Classifier, x: Tensor, settings: Settings) -> Task:
-    curvature, notes = curvature_at(model, x, settings.target, settings.curvature)
+def caso_tasks(model: Classifier, inputs: Sequence[Tensor], settings: Sequence[Settings]) -> list[Task]:
+    linears = at_each(model, inputs, [own.target for own in settings])
+    return [_task(model, linear, own) for linear, own in zip(linears, settings, strict=True)]
+
+
+def _task(model: Classifier, linear: Linearisation, settings: Settings) -> Task:
+    curvature, notes = curvature_of(linear, settings.curvature)
     budget = Budget(settings.max_products, settings.progress)
     return Task(curvature, _asking("caso", model, curvature, budget, settings, notes))
 

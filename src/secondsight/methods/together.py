@@ -1,16 +1,16 @@
 """The inputs of a batch side by side: each asks for its products, and those of several are taken in one pass.
 
-On the CPU, one thread for each group of inputs is faster than all threads on one product.
+On the CPU, several passes with a thread each are faster than all threads on one. Which inputs share a pass never
+depends on how fast a thread is, so that results are reproducible.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from threading import Event, Lock
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from secondsight.curvature.joint import Joint, tape_of
 from secondsight.explanation import Explanation
 from secondsight.solve.asking import Asking, answered
 
-MOST_GROUPS = 8
+MOST_LINES = 8
 """At a time: each of their inputs holds a tape and a basis."""
 
 
@@ -35,63 +35,119 @@ class Task:
         return answered(self.asking, self.hessian.product)
 
 
-def side_by_side(start: Callable[[int], Task], count: int) -> list[Explanation]:
+Begin = Callable[[Sequence[int]], list[Task]]
+"""From the numbers of inputs to their tasks."""
+
+
+def side_by_side(begin: Begin, count: int) -> list[Explanation]:
     """The explanations of `count` inputs.
 
-    `start` runs the network, and products without a tape do: never two threads at a time, for networks may keep what
+    `begin` runs the network, and products without a tape do: never two threads at a time, for networks may keep what
     they compute in themselves.
     """
-    first = start(0)
+    (first,) = begin([0])
     tape = tape_of(first.hessian)
     if tape is None:
-        return [first.finish(), *(start(i).finish() for i in range(1, count))]
+        return [first.finish(), *(begin([i])[0].finish() for i in range(1, count))]
     threads = torch.get_num_threads() if tape.logits.device.type == "cpu" else 1
-    groups = min(threads, MOST_GROUPS, count)
-    # An input more in a pass costs what a direction more does.
-    size = min(tape.directions, math.ceil(count / groups))
-    parts = [range(i, min(i + size, count)) for i in range(0, count, size)]
-    lock = Lock()
+    number, lock = max(1, min(threads, MOST_LINES, count // 2)), Lock()
 
-    def begun(i: int) -> Task | Explanation:
+    def begun(indices: Sequence[int]) -> list[Task | Explanation]:
         with lock:
-            task = first if i == 0 else start(i)
-            return task.finish() if tape_of(task.hessian) is None else task
+            return [task.finish() if tape_of(task.hessian) is None else task for task in begin(indices)]
 
-    def explained(part: range) -> list[Explanation]:
-        return _finished([begun(i) for i in part])
-
-    if groups == 1:
-        return [e for part in parts for e in explained(part)]
-    with _pool(groups, threads) as pool:
-        return [e for part in pool.map(explained, parts) for e in part]
-
-
-def _finished(begun: Sequence[Task | Explanation]) -> list[Explanation]:
-    """All of them, in rounds of one question each; those that are done drop out."""
-    joint = Joint()
-    tasks = {i: task for i, task in enumerate(begun) if isinstance(task, Task)}
-    results = {i: done for i, done in enumerate(begun) if isinstance(done, Explanation)}
-    answers: dict[int, Tensor | None] = dict.fromkeys(tasks)
-    while answers:
-        questions = {}
-        for i, answer in answers.items():
-            try:
-                # The first thing sent to a generator is None.
-                questions[i] = tasks[i].asking.send(answer)  # type: ignore[arg-type]
-            except StopIteration as end:
-                results[i] = end.value
-        products = joint.products([tasks[i].hessian for i in questions], list(questions.values()))
-        answers = dict(zip(questions, products, strict=True))
-    return [results[i] for i in range(len(begun))]
+    # An input more in a pass costs what a direction more does.
+    lines = [Line(begun, range(1 + i, count, number), tape.directions) for i in range(number)]
+    lines[0].waiting.append((0, first))
+    if number > 1:
+        for line in lines:
+            line.fetch()
+        _work(lines, threads)
+    whole, *others = lines
+    # The last of each line, for which all threads are free now.
+    whole.take_over(others)
+    whole.work(Event(), 1)
+    return [whole.results[i] for i in range(count)]
 
 
-@contextmanager
-def _pool(workers: int, threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that share torch's own; after an error nothing new is begun."""
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,))
+class Line:
+    """Inputs that one thread explains, so many in a pass; as some are done, the next come in.
+
+    queue: those to be begun. waiting: begun, and not under way. questions: what those under way want to know.
+    """
+
+    def __init__(
+        self, begun: Callable[[Sequence[int]], list[Task | Explanation]], queue: Iterable[int], size: int
+    ) -> None:
+        self.begun, self.queue, self.size = begun, deque(queue), size
+        self.waiting: deque[tuple[int, Task]] = deque()
+        self.tasks: dict[int, Task] = {}
+        self.questions: dict[int, Tensor] = {}
+        self.results: dict[int, Explanation] = {}
+        self.joint = Joint()
+
+    def work(self, stop: Event, fewest: int) -> None:
+        """Until fewer are under way, and none are left to begin."""
+        while not stop.is_set():
+            while len(self.questions) < self.size and (self.waiting or self.queue):
+                self._follow()
+            if len(self.questions) < fewest:
+                break
+            asking = list(self.questions)[: self.size]
+            hessians = [self.tasks[i].hessian for i in asking]
+            products = self.joint.products(hessians, [self.questions[i] for i in asking])
+            for i, product in zip(asking, products, strict=True):
+                self._tell(i, product)
+
+    def fetch(self) -> None:
+        """Begin as many as share a pass: the network takes them in one, too."""
+        indices = [self.queue.popleft() for _ in range(min(self.size, len(self.queue)))]
+        for i, task in zip(indices, self.begun(indices), strict=True):
+            if isinstance(task, Task):
+                self.waiting.append((i, task))
+            else:
+                self.results[i] = task
+
+    def take_over(self, others: Iterable[Line]) -> None:
+        for other in others:
+            self.tasks |= other.tasks
+            self.questions |= other.questions
+            self.results |= other.results
+
+    def _follow(self) -> None:
+        """The next one comes in."""
+        if not self.waiting:
+            self.fetch()
+        if self.waiting:
+            i, self.tasks[i] = self.waiting.popleft()
+            self._tell(i, None)
+
+    def _tell(self, i: int, answer: Tensor | None) -> None:
+        try:
+            # The first thing sent to a generator is None.
+            self.questions[i] = self.tasks[i].asking.send(answer)  # type: ignore[arg-type]
+        except StopIteration as end:
+            self.results[i] = end.value
+            del self.tasks[i]
+            self.questions.pop(i, None)
+
+
+def _work(lines: Sequence[Line], threads: int) -> None:
+    """All but the last of each, in threads that share torch's own. After an error, nothing goes on."""
+    stop = Event()
+
+    def work(line: Line) -> None:
+        try:
+            line.work(stop, 2)
+        except BaseException:
+            stop.set()
+            raise
+
+    pool = ThreadPoolExecutor(len(lines), initializer=torch.set_num_threads, initargs=(threads // len(lines),))
     try:
-        yield pool
+        list(pool.map(work, lines))
     finally:
-        pool.shutdown(cancel_futures=True)
+        stop.set()
+        pool.shutdown()
         # What the workers set holds for them, and for threads that come later.
         torch.set_num_threads(threads)

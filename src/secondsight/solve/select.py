@@ -18,6 +18,9 @@ LAMBDA1_VALUES = (0.0, 1e-5, 1e-4, 1e-3, 6.25e-3, 1.25e-2, 2.5e-2, 5e-2)
 
 MOST_BISECTIONS = 30
 
+TIE = 1e-9
+"""Heights above the chord, from 0 to 1, that differ by no more are equal."""
+
 
 @dataclass(frozen=True)
 class Point:
@@ -133,7 +136,8 @@ class Rule:
 def knee(points: list[Point], reference: Objective) -> Point:
     """The point farthest above the chord from the empty map to the densest: gain kept against pixels kept.
 
-    The gain is g'D + 1/2 D'HD with each map brought to the L2 norm of the reference: only its *direction* counts.
+    The gain is g'D + 1/2 D'HD with each map brought to the L2 norm of the reference: only its *direction* counts. Of
+    maps that rounding alone tells apart, the first.
     """
     norm = math.sqrt(reference.square)
     kept = [1 - point.sparsity for point in points]
@@ -142,7 +146,7 @@ def knee(points: list[Point], reference: Objective) -> Point:
     if gains[densest] <= 0:
         return points[densest]
     heights = [g / gains[densest] - k / kept[densest] for g, k in zip(gains, kept, strict=True)]
-    return points[max(range(len(points)), key=heights.__getitem__)]
+    return next(point for point, height in zip(points, heights, strict=True) if height >= max(heights) - TIE)
 
 
 def _choice(points: list[Point], chosen: Point, note: str | None = None) -> Choice:
