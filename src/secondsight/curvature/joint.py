@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from secondsight.curvature.hessian import GaussNewton, LossHessian
-from secondsight.curvature.linearisation import Linearisation, sizes_of
+from secondsight.curvature.linearisation import Linearisation, sizes_of, vjp_of_each
 from secondsight.curvature.tape import Tape, joined
 
 
@@ -56,7 +56,4 @@ def _through(tape: Tape, linears: Sequence[Linearisation], rows: Tensor) -> Tens
     units = (rows / sizes[:, None]).to(first.x.dtype).to(first.x.device)
     changes = tape.forward(units.reshape(1, *tape.shape))[0].cpu().double() * sizes.cpu()[:, None]
     pairs = zip(linears, changes, strict=True)
-    weights = torch.cat([linear.covariance(change[None]) for linear, change in pairs])
-    sizes = sizes_of(weights)
-    units = (weights / sizes[:, None]).to(tape.logits)
-    return tape.transpose(units[None])[0].flatten(1).to(first.device).double() * sizes.to(first.device)[:, None]
+    return vjp_of_each(tape, torch.cat([linear.covariance(change[None]) for linear, change in pairs]), first.device)

@@ -82,6 +82,7 @@ class Linearisation:
         self.size = self.x[0].numel()
         self.notes: list[str] = []
         self.way: Way = "forward mode" if way == "tape" and self.tape is None else way
+        self._gradient: Tensor | None = None
         self._gradient_graph: tuple[Tensor, Tensor, float] | None = None
         self._jacobian: Tensor | None = None
 
@@ -138,11 +139,13 @@ class Linearisation:
 
     def gradient(self) -> Tensor:
         """g = W (p - y)."""
-        try:
-            with derivatives():
-                return self.vjp(self.loss_cotangent())
-        except NotDifferentiableError as error:
-            raise ModelError(f"torch cannot differentiate this network: {error}") from error
+        if self._gradient is None:
+            try:
+                with derivatives():
+                    self._gradient = self.vjp(self.loss_cotangent())
+            except NotDifferentiableError as error:
+                raise ModelError(f"torch cannot differentiate this network: {error}") from error
+        return self._gradient
 
     def vjp(self, cotangent: Tensor) -> Tensor:
         """W u for class weights u."""
@@ -270,14 +273,26 @@ class Linearisation:
 
 def at_each(model: Classifier, inputs: Sequence[Tensor], targets: Sequence[Target]) -> list[Linearisation]:
     """A network at each of several inputs by itself, from one pass for all of them where they leave tapes."""
-    tapes: Sequence[Tape | None] = [None] * len(inputs)
+    whole = None
     if len(inputs) > 1 and model.tapes is not None and len({x.shape for x in inputs}) == 1:
         whole = record(model, torch.stack(list(inputs)), apart=True)
-        tapes = tapes if whole is None else split(whole)
-    return [
+    tapes: Sequence[Tape | None] = [None] * len(inputs) if whole is None else split(whole)
+    linears = [
         Linearisation(model, x[None], target, "tape", tape)
         for x, target, tape in zip(inputs, targets, tapes, strict=True)
     ]
+    if whole is not None and model.tapes is not None:
+        cotangents = torch.cat([linear.loss_cotangent() for linear in linears])
+        for linear, gradient in zip(linears, vjp_of_each(whole, cotangents, linears[0].device), strict=True):
+            linear._gradient = gradient
+    return linears
+
+
+def vjp_of_each(tape: Tape, cotangents: Tensor, device: torch.device) -> Tensor:
+    """W u at each input of a tape for its own class weights u, in one pass."""
+    sizes = sizes_of(cotangents)
+    units = (cotangents / sizes[:, None]).to(tape.logits.dtype).to(tape.logits.device)
+    return tape.transpose(units[None])[0].flatten(1).to(device).double() * sizes.to(device)[:, None]
 
 
 def differentiable_gradient(logits: Tensor, x: Tensor, cotangent: Tensor) -> Tensor:

@@ -57,11 +57,9 @@ def side_by_side(begin: Begin, count: int) -> list[Explanation]:
             return [task.finish() if tape_of(task.hessian) is None else task for task in begin(indices)]
 
     # An input more in a pass costs what a direction more does.
-    lines = [Line(begun, range(1 + i, count, number), tape.directions) for i in range(number)]
+    lines = [Line(begun, range(i or number, count, number), tape.directions) for i in range(number)]
     lines[0].waiting.append((0, first))
     if number > 1:
-        for line in lines:
-            line.fetch()
         _work(lines, threads)
     whole, *others = lines
     # The last of each line, for which all threads are free now.
@@ -99,7 +97,7 @@ class Line:
             for i, product in zip(asking, products, strict=True):
                 self._tell(i, product)
 
-    def fetch(self) -> None:
+    def _fetch(self) -> None:
         """Begin as many as share a pass: the network takes them in one, too."""
         indices = [self.queue.popleft() for _ in range(min(self.size, len(self.queue)))]
         for i, task in zip(indices, self.begun(indices), strict=True):
@@ -117,7 +115,7 @@ class Line:
     def _follow(self) -> None:
         """The next one comes in."""
         if not self.waiting:
-            self.fetch()
+            self._fetch()
         if self.waiting:
             i, self.tasks[i] = self.waiting.popleft()
             self._tell(i, None)
