@@ -380,7 +380,8 @@ def zero_share(delta: Tensor, groups: Tensor | None = None) -> float:
         empty[groups[delta != 0]] = False
         return float(empty.double().mean())
     sizes = delta.abs().amax(0) if delta.ndim == 3 else delta
-    return 1 - int((sizes != 0).sum()) / sizes.numel()
+    # Counting booleans is several times as fast as comparing.
+    return 1 - int(sizes.bool().count_nonzero()) / sizes.numel()
 
 
 def _finite(number: float | None) -> float | None:

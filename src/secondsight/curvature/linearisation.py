@@ -137,17 +137,17 @@ class Linearisation:
         t = t - t[..., self.target, None]
         return p * (t - (p * t).sum(-1, keepdim=True))
 
-    def gradient(self) -> Tensor:
-        """g = W (p - y)."""
+    def gradient(self, last: bool = False) -> Tensor:
+        """g = W (p - y). The last product that will be asked for frees the graph on its way."""
         if self._gradient is None:
             try:
                 with derivatives():
-                    self._gradient = self.vjp(self.loss_cotangent())
+                    self._gradient = self.vjp(self.loss_cotangent(), last)
             except NotDifferentiableError as error:
                 raise ModelError(f"torch cannot differentiate this network: {error}") from error
         return self._gradient
 
-    def vjp(self, cotangent: Tensor) -> Tensor:
+    def vjp(self, cotangent: Tensor, last: bool = False) -> Tensor:
         """W u for class weights u."""
         if self.tape is not None:
             return self.vjps(cotangent[None])[0]
@@ -155,7 +155,7 @@ class Linearisation:
         if self.constant or scale == 0:
             return torch.zeros(self.size, dtype=torch.float64, device=self.device)
         unit = (cotangent / scale).to(self.logits.dtype).to(self.logits.device)
-        (product,) = torch.autograd.grad(self.logits, self.x, unit, retain_graph=True, materialize_grads=True)
+        (product,) = torch.autograd.grad(self.logits, self.x, unit, retain_graph=not last, materialize_grads=True)
         return self._out(product) * scale
 
     def vjps(self, cotangents: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from secondsight.solve.cafo import cafo_path
 
 def cafo(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
     linear = Linearisation(model, x[None], settings.target)
-    return _explanation("cafo", Scene(model, linear, linear.gradient(), settings))
+    return _explanation("cafo", Scene(model, linear, linear.gradient(last=True), settings))
 
 
 def smooth_cafo(model: Classifier, x: Tensor, settings: Settings) -> Explanation:

@@ -129,7 +129,8 @@ class Scene:
         )
 
     def _map(self, point: Point, dtype: torch.dtype) -> Tensor:
-        delta = self._shaped(point.delta * self.unit, dtype)
+        # The unit is a power of two.
+        delta = self._shaped(point.delta.to(dtype) * self.unit, dtype)
         return delta * self.linear.x.detach()[0].cpu() if self.settings.times_input else delta
 
     def _shaped(self, flat: Tensor, dtype: torch.dtype) -> Tensor:

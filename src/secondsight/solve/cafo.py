@@ -23,14 +23,14 @@ def cafo_path(
     problem = Problem(gradient, penalty, lambda2, mu=2 * lambda2)
 
     def solve(lambda1: float) -> Point:
-        delta = penalty.threshold(gradient, lambda1).div_(2 * lambda2).to(dtype).double()
-        zero = delta == 0
+        delta = penalty.threshold(gradient, lambda1).div_(2 * lambda2).to(dtype)
+        nonzero = delta.bool()
         return Point(
             lambda1,
             delta,
-            problem.objective(delta, 0.0, lambda1),
+            problem.objective(delta.double(), 0.0, lambda1),
             sparsity(delta),
-            certificate=Certificate(0.0, 0.0, Support(nonzero=~zero, zero=zero)),
+            certificate=Certificate(0.0, 0.0, Support(nonzero=nonzero, zero=~nonzero)),
         )
 
     return rule.choose(solve, penalty.lambda1_max(gradient))

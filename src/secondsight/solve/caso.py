@@ -146,13 +146,14 @@ class CasoSolver:
         return Problem(self.gradient, self.penalty, self.lambda2, 2 * self.lambda2 - bound, spectrum.negative)
 
     def _solve_at(self, model: LowRankModel, lambda1: float) -> Point:
-        delta = model.solve(lambda1).to(self.demands.dtype).double()
-        objective = self.problem.objective(delta, model.quadratic(delta), lambda1)
+        delta = model.solve(lambda1).to(self.demands.dtype)
+        exact = delta.double()
+        objective = self.problem.objective(exact, model.quadratic(exact), lambda1)
         return Point(lambda1, delta, objective, self.sparsity(delta))
 
     def _certify(self, points: list[Point]) -> Asking[list[Point]]:
         """The points with certificates by exact products, which the basis learns first."""
-        deltas = torch.stack([point.delta for point in points])
+        deltas = torch.stack([point.delta for point in points]).double()
         products = yield from self.budget.products(deltas)
         self.basis.append(deltas, products)
         self.problem = self._problem()
@@ -161,11 +162,12 @@ class CasoSolver:
     def _certified(self, point: Point, product: Tensor | None) -> Point:
         if product is None:
             return point
+        delta = point.delta.double()
         return replace(
             point,
             product=product,
-            objective=self.problem.objective(point.delta, float(point.delta @ product), point.lambda1),
-            certificate=self.problem.certify(point.delta, product, point.lambda1),
+            objective=self.problem.objective(delta, float(delta @ product), point.lambda1),
+            certificate=self.problem.certify(delta, product, point.lambda1),
         )
 
     def _meets(self, point: Point) -> bool:
@@ -213,13 +215,14 @@ class CasoSolver:
         best = yield from fista(
             self.problem,
             self.budget,
-            point.delta,
+            point.delta.double(),
             point.product,
             point.lambda1,
             self.demands.tolerance,
             self.demands.dtype,
         )
-        finished = self._certified(replace(point, delta=best.delta, sparsity=self.sparsity(best.delta)), best.product)
+        delta = best.delta.to(self.demands.dtype)
+        finished = self._certified(replace(point, delta=delta, sparsity=self.sparsity(delta)), best.product)
         return min(point, finished, key=lambda p: math.inf if p.certificate is None else p.certificate.relative_gap)
 
     def _explain_shortfall(self, choice: Choice) -> None:

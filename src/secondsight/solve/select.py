@@ -24,7 +24,10 @@ TIE = 1e-9
 
 @dataclass(frozen=True)
 class Point:
-    """The map at one lambda1. Exact product and certificate are there where HD was taken at this very map."""
+    """The map at one lambda1, in the precision it is returned in.
+
+    Exact product and certificate are there where HD was taken at this very map.
+    """
 
     lambda1: float
     delta: Tensor
