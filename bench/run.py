@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--rows", default=",".join(ROWS), help="some of %(default)s")
     parser.add_argument("--photographs", type=int, default=40, help="for caso and cafo")
     parser.add_argument("--path", type=int, default=10, help="photographs with every point certified")
-    parser.add_argument("--batch", type=int, default=16, help="photographs for many in one call")
+    parser.add_argument("--batch", type=int, default=40, help="photographs for many in one call")
     parser.add_argument("--captum", type=int, default=5, help="photographs for SmoothGrad and Integrated Gradients")
     parser.add_argument("--smooth", type=int, default=2, help="photographs for smooth-caso")
     parser.add_argument("--spectrum", type=int, default=2, help="photographs for eigenpairs and factor")
