@@ -18,7 +18,7 @@ from bench.memory import EIGENPAIRS, peak_bytes
 from bench.paper import paper_maps, worst_gaps
 from bench.photographs import photographs
 
-BATCHES = (1, 4, 16, 40)
+BATCHES = (1, 4, 10, 40)
 CAPTUM = {"smoothgrad": "SmoothGrad", "integrated-gradients": "Integrated Gradients"}
 
 
