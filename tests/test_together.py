@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import secondsight as ss
 from cases import PIECEWISE_LINEAR, Case, lively
+from secondsight.curvature import tape
 from secondsight.curvature.hessian import GaussNewton, LossHessian, curvature_at
 from secondsight.curvature.joint import Joint
 from secondsight.curvature.tape import joined, record
@@ -48,6 +49,13 @@ def test_a_batch_gives_what_its_items_give(case: Case, count: int, threads: int)
     alone = [ss.explain(model, one) for one in x]
     assert_same(ss.explain(model, x), alone)
     assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_inputs_so_large_that_few_share_a_pass(most: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape, "DIRECTIONS", most)
+    model, x = CONV.classifier(), inputs(CONV, 9)
+    assert_same(ss.explain(model, x), [ss.explain(model, one) for one in x])
 
 
 def test_every_point_certified() -> None:

@@ -89,7 +89,7 @@ class Line:
         while not stop.is_set():
             while len(self.questions) < self.size and (self.waiting or self.queue):
                 self._follow()
-            if len(self.questions) < fewest:
+            if len(self.questions) < fewest and not (self.waiting or self.queue):
                 break
             asking = list(self.questions)[: self.size]
             hessians = [self.tasks[i].hessian for i in asking]
