@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import secondsight as ss
+from secondsight.curvature.hessian import is_piecewise_linear
 from secondsight.solve.select import LAMBDA1_VALUES
 
 SHARED = Path(os.environ.get("SECONDSIGHT_SHARED", Path(__file__).parents[2] / "shared"))
@@ -61,8 +62,8 @@ def test_embedded_networks_are_piecewise_linear_as_declared(name: str) -> None:
     model = ss.load_model(name)
     assert model.piecewise_linear
     model.piecewise_linear = None
-    ss.input_hessian(model, ss.example_photograph())
-    assert model.piecewise_linear
+    with model.ready():
+        assert is_piecewise_linear(model, model.tensor(ss.example_photograph()))
 
 
 def test_estimated_bound_against_the_proven_one() -> None:
