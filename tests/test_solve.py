@@ -407,7 +407,7 @@ def test_auto_rule_takes_the_knee() -> None:
 
 
 def test_rounding_does_not_choose_among_equal_maps() -> None:
-    """One strong entry: maps at many values of lambda1 point the same way, and the sparsest-sought one is returned."""
+    """One strong entry: maps at many values of lambda1 point the same way, and the first is returned."""
     for seed in range(20):
         g = 0.001 * torch.rand(100, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         g[seed] = 1.0

@@ -380,7 +380,7 @@ def zero_share(delta: Tensor, groups: Tensor | None = None) -> float:
         empty[groups[delta != 0]] = False
         return float(empty.double().mean())
     sizes = delta.abs().amax(0) if delta.ndim == 3 else delta
-    # Counting booleans is several times as fast as comparing.
+    # Booleans are counted faster than floats.
     return 1 - int(sizes.bool().count_nonzero()) / sizes.numel()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -34,7 +33,7 @@ class LossHessian:
     def __init__(self, linear: Linearisation) -> None:
         self.linear = linear
 
-    @cached_property
+    @property
     def gradient(self) -> Tensor:
         return self.linear.gradient()
 
