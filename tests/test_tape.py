@@ -15,10 +15,11 @@ import secondsight as ss
 from cases import CURVED, PIECEWISE_LINEAR, Case, lively
 from reference import gauss_newton, gradient
 from secondsight.curvature import smooth, tape
+from secondsight.curvature.folding import Folding
 from secondsight.curvature.hessian import GaussNewton
 from secondsight.curvature.linearisation import Linearisation
 from secondsight.curvature.smooth import Noise, SmoothHessian, graph_bytes
-from secondsight.curvature.steps import Mask, Scale
+from secondsight.curvature.steps import Convolution, Mask, Pointwise, Scale
 from secondsight.curvature.tape import Tape, joined, record, split
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
@@ -105,6 +106,12 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "identity": (lambda x: x, (4,)),
     "convolution": (module(nn.Conv2d(2, 3, 3, stride=2, padding=1)), (2, 5, 6)),
     "depthwise": (module(nn.Conv2d(4, 8, 3, groups=4, dilation=2, padding=2, bias=False)), (4, 5, 5)),
+    "pointwise": (module(nn.Conv2d(3, 4, 1)), (3, 4, 5)),
+    "pointwise-strided": (module(nn.Conv2d(3, 4, 1, stride=(2, 3), bias=False)), (3, 4, 5)),
+    "pointwise-strided-like-its-size": (module(nn.Conv2d(3, 4, 1, stride=4)), (3, 4, 3)),
+    "pointwise-padded": (module(nn.Conv2d(3, 4, 1, padding=1)), (3, 2, 2)),
+    "pointwise-in-groups": (module(nn.Conv2d(4, 2, 1, groups=2)), (4, 2, 3)),
+    "pointwise-transposed": (module(nn.ConvTranspose2d(2, 3, 1, stride=2)), (2, 2, 3)),
     "convolution-1d": (module(nn.Conv1d(2, 3, 3, padding="same")), (2, 7)),
     "convolution-3d": (module(nn.Conv3d(1, 2, 2)), (1, 3, 3, 3)),
     "transposed-convolution": (module(nn.ConvTranspose2d(2, 3, 3, stride=2, output_padding=1)), (2, 3, 4)),
@@ -208,6 +215,77 @@ def test_a_tape_of_several_inputs_split(name: str) -> None:
     again = joined([parts[2], parts[0], parts[2]])
     assert again is not None
     assert_right(again, model, x[[2, 0, 2]])
+
+
+def normalised(convolution: nn.Module) -> nn.Module:
+    """With a batch norm behind it."""
+    kind = {nn.Conv1d: nn.BatchNorm1d, nn.Conv3d: nn.BatchNorm3d}.get(type(convolution), nn.BatchNorm2d)
+    return module(nn.Sequential(convolution, kind(int(convolution.out_channels))))
+
+
+def forked(x: Tensor) -> Tensor:
+    y = CONVOLUTION(x)
+    return functional.relu(y * SCALE) - y
+
+
+SCALE = normal(4, 1, 1, seed=6)
+SHARED = module(nn.Conv2d(3, 3, 3, padding=1))
+NORMS = [module(nn.BatchNorm2d(3)) for _ in range(2)]
+NORMS[1].running_var.mul_(9)
+FOLDED: dict[str, tuple[Layer, tuple[int, ...], int]] = {
+    "convolution": (normalised(nn.Conv2d(2, 3, 3, stride=2)), (2, 5, 6), 0),
+    "depthwise": (normalised(nn.Conv2d(4, 8, 3, groups=4)), (4, 5, 5), 0),
+    "pointwise": (normalised(nn.Conv2d(3, 4, 1, stride=2, bias=False)), (3, 4, 5), 0),
+    "1d": (normalised(nn.Conv1d(2, 3, 3)), (2, 7), 0),
+    "3d": (normalised(nn.Conv3d(1, 2, 2)), (1, 3, 3, 3), 0),
+    "then-a-number": (lambda x: CONVOLUTION(x) * 2.0, (3, 5, 5), 1),
+    "then-a-row": (lambda x: CONVOLUTION(x) * normal(4), (3, 5, 6), 1),
+    "then-two-scales": (lambda x: CONVOLUTION(x) * SCALE * SCALE, (3, 5, 5), 1),
+    "transposed": (normalised(nn.ConvTranspose2d(3, 3, 2)), (3, 3, 4), 1),
+    "needed-unscaled-too": (forked, (3, 5, 5), 1),
+    "shared-by-two-norms": (lambda x: NORMS[1](SHARED(NORMS[0](SHARED(x)).relu())), (3, 4, 4), 0),
+}
+"""With the number of scales that are left."""
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_scales_folded_into_convolutions(name: str) -> None:
+    layer, shape, left = FOLDED[name]
+    model, x, folding = tapped(lambda x: layer(x).relu(), shape), normal(3, *shape), Folding()
+    tapes = [tape for tape in (recorded(model, one[None]) for one in x) if tape is not None]
+    folded = [folding.folded(tape) for tape in tapes]
+    scales = [node for node in folded[0].nodes if isinstance(node.step, Scale)]
+    # The first is x * 1.5.
+    assert len(scales) - 1 == left
+    whole = joined(folded)
+    assert whole is not None
+    assert_right(whole, model, x)
+    for node, same in zip(folded[0].nodes, folded[1].nodes, strict=True):
+        assert node.step is same.step or not isinstance(node.step, (Convolution, Pointwise)) or left
+    assert joined([tapes[0], folded[0]]) is None
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_folding_leaves_all_else_alone(name: str) -> None:
+    layer, shape = LAYERS[name]
+    model, x = tapped(layer, shape), normal(2, *shape)
+    found = recorded(model, x)
+    assert found is not None
+    assert_right(Folding().folded(found), model, x)
+
+
+def test_other_weights_are_folded_anew() -> None:
+    layer, folding = normalised(nn.Conv2d(2, 3, 3)), Folding()
+    model, x = tapped(layer, (2, 5, 6)), normal(1, 2, 5, 6)
+    for _ in range(2):
+        found = recorded(model, x)
+        assert found is not None
+        assert_right(folding.folded(found), model, x)
+        layer[1].running_var.mul_(4)  # type: ignore[operator, union-attr, index]
+    layer[0].weight = nn.Parameter(-layer[0].weight)  # type: ignore[operator, index]
+    found = recorded(model, x)
+    assert found is not None
+    assert_right(folding.folded(found), model, x)
 
 
 @pytest.mark.parametrize("case", PIECEWISE_LINEAR, ids=str)

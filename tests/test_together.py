@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 import secondsight as ss
 from cases import PIECEWISE_LINEAR, Case, lively
-from secondsight.curvature import tape
+from secondsight.curvature import folding, tape
 from secondsight.curvature.hessian import GaussNewton, LossHessian, curvature_at
 from secondsight.curvature.joint import Joint
+from secondsight.curvature.steps import Step
 from secondsight.curvature.tape import joined, record
 from secondsight.methods import together
 
@@ -78,8 +79,8 @@ def test_products_of_several_are_those_of_each() -> None:
 
 
 def test_products_go_through_the_network_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While all four ask, none takes a product of its own."""
-    model, x = CONV.classifier(), inputs(CONV, 4)
+    """While all three ask, none takes a product of its own."""
+    model, x = CONV.classifier(), inputs(CONV, 3)
     ss.explain(model, x[0])
     alone: list[int] = []
     product = GaussNewton.product
@@ -92,6 +93,30 @@ def test_products_go_through_the_network_together(monkeypatch: pytest.MonkeyPatc
     taken = [e.products for e in ss.explain(model, x)]
     longest = sorted(taken)
     assert sum(alone) <= longest[-1] - longest[-2]
+
+
+def normalised() -> nn.Module:
+    layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 5, 1), nn.BatchNorm2d(5), nn.ReLU()]
+    return lively(nn.Sequential(*layers, nn.Flatten(), nn.Linear(5 * 4 * 4, 4)), 0)
+
+
+@pytest.mark.parametrize("error", [0.0, 0.01])
+def test_folded_batch_norms_are_compared_with_the_network_too(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = normalised()
+    model = ss.Classifier(net, input_shape=(3, 6, 6))
+    x = torch.rand((5, 3, 6, 6), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    alone = [ss.explain(model, one) for one in x]
+    right, seen = folding._folded, []
+
+    def wrong(step: Step, factor: Tensor | float) -> Step | None:
+        seen.append(factor)
+        return right(step, factor * (1 + error))
+
+    monkeypatch.setattr(folding, "_folded", wrong)
+    assert_same(ss.explain(model, x), alone)
+    # One for each convolution, whatever the number of inputs.
+    assert len(seen) == 2
+    assert (model.tapes is None) == (error > 0)
 
 
 class Gated(nn.Module):
@@ -142,7 +167,7 @@ def test_inputs_that_see_each_other_in_a_batch_are_recorded_one_by_one() -> None
 
 def test_the_network_runs_once_for_several_inputs(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = CONV.classifier(), inputs(CONV, 9)
-    ss.explain(model, x[0])
+    ss.explain(model, x[:2])
     passes: list[int] = []
     logits = ss.Classifier.logits
 
@@ -152,8 +177,8 @@ def test_the_network_runs_once_for_several_inputs(threads: int, monkeypatch: pyt
 
     monkeypatch.setattr(ss.Classifier, "logits", counted)
     ss.explain(model, x)
-    # The first alone, then the share of each thread, four at most.
-    assert sorted(passes) == {1: [1, 4, 4], 2: [1, 4, 4], 3: [1, 2, 3, 3]}[threads]
+    # The first alone, then the share of each thread, three at most.
+    assert sorted(passes) == {1: [1, 2, 3, 3], 2: [1, 1, 1, 3, 3], 3: [1, 2, 3, 3]}[threads]
 
 
 def test_pictures_of_several_sizes() -> None:
@@ -209,18 +234,19 @@ def test_inputs_without_a_tape_among_others(threads: int) -> None:
 
 def test_several_threads_are_used(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     model, x = CONV.classifier(), inputs(CONV, 12)
-    seen: dict[int, int] = {}
+    seen: dict[int, list[int]] = {}
     work = together.Line.work
 
     def watched(line: together.Line, stop: threading.Event, fewest: int) -> None:
-        seen[threading.get_ident()] = torch.get_num_threads()
+        seen.setdefault(threading.get_ident(), []).append(torch.get_num_threads())
         time.sleep(0.05)
         work(line, stop, fewest)
 
     monkeypatch.setattr(together.Line, "work", watched)
     ss.explain(model, x)
-    assert seen.pop(threading.get_ident()) == threads
-    assert list(seen.values()) == ([1] * threads if threads > 1 else [])
+    # One line for each, and all of them for the rest.
+    assert seen.pop(threading.get_ident()) == ([1, threads] if threads > 1 else [1])
+    assert list(seen.values()) == [[1]] * (threads - 1)
     later: list[int] = []
     thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
     thread.start()

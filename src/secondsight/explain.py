@@ -17,6 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
+from secondsight.curvature.folding import Folding
 from secondsight.errors import InputError
 from secondsight.methods import METHODS, PENALISED, TASKS
 from secondsight.methods.groups import Groups
@@ -134,14 +135,14 @@ def explain(
         times_input=method == "integrated-gradients" if times_input is None else times_input,
         progress=progress,
     )
-    reports = _Reports(progress)
+    reports, folding = _Reports(progress), Folding()
 
     def asked(i: int) -> tuple[Tensor, Settings]:
         return model.tensor(items[i]), replace(settings, target=targets[i], progress=reports.of(i))
 
     def begin(indices: Sequence[int]) -> list[Task]:
         inputs, own = zip(*map(asked, indices), strict=True)
-        return TASKS[method](model, inputs, own)
+        return TASKS[method](model, inputs, own, folding)
 
     start = time.perf_counter()
     with model.ready():

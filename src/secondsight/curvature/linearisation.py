@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from secondsight.curvature.folding import Folding
 from secondsight.curvature.tape import Tape, record, split
 from secondsight.errors import ModelError
 from secondsight.model import Classifier, Target
@@ -271,11 +272,18 @@ class Linearisation:
         return product.flatten(1).to(self.device).double().mean(0)
 
 
-def at_each(model: Classifier, inputs: Sequence[Tensor], targets: Sequence[Target]) -> list[Linearisation]:
-    """A network at each of several inputs by itself, from one pass for all of them where they leave tapes."""
+def at_each(
+    model: Classifier, inputs: Sequence[Tensor], targets: Sequence[Target], folding: Folding | None = None
+) -> list[Linearisation]:
+    """A network at each of several inputs by itself.
+
+    folding: for those who share their weights with others. They are recorded in one pass, where they leave tapes.
+    """
     whole = None
-    if len(inputs) > 1 and model.tapes is not None and len({x.shape for x in inputs}) == 1:
+    if folding is not None and model.tapes is not None and len({x.shape for x in inputs}) == 1:
         whole = record(model, torch.stack(list(inputs)), apart=True)
+    if whole is not None and folding is not None:
+        whole = folding.folded(whole)
     tapes: Sequence[Tape | None] = [None] * len(inputs) if whole is None else split(whole)
     linears = [
         Linearisation(model, x[None], target, "tape", tape)

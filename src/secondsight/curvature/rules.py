@@ -21,6 +21,7 @@ from secondsight.curvature.steps import (
     Mask,
     Other,
     Pad,
+    Pointwise,
     Product,
     Reshape,
     Scale,
@@ -97,7 +98,13 @@ def rule(*names: str, first: bool = True) -> Callable[[Callable[..., Outcome]], 
 
 @rule("convolution.default")
 def _convolution(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, *settings: Any) -> Outcome:
-    return Convolution(weight, x.shape[1:], settings) if x.ndim == weight.ndim else None
+    if x.ndim != weight.ndim:
+        return None
+    stride, padding, _, transposed, _, groups = settings
+    plain = groups == 1 and not transposed and not any(padding)
+    if plain and weight.shape[2:] == (1, 1) and x.device.type == "cpu":
+        return Pointwise(weight, x.shape[1:], tuple(stride))
+    return Convolution(weight, x.shape[1:], settings)
 
 
 @rule("mm.default")

@@ -66,6 +66,11 @@ class Convolution(Step):
     shape: tuple[int, ...]
     settings: tuple[Any, ...]
 
+    @property
+    def transposed(self) -> bool:
+        """Whether its weights count the channels that come in first."""
+        return bool(self.settings[3])
+
     def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
         return torch.convolution(tangents[0], self.weight, None, *self.settings)
 
@@ -75,6 +80,31 @@ class Convolution(Step):
         like = torch.empty(shape, dtype=cotangent.dtype, device=cotangent.device, memory_format=layout(cotangent))
         gradients = aten.convolution_backward(cotangent, like, self.weight, None, *self.settings, mask)
         return (gradients[0],)
+
+
+@dataclass(eq=False)
+class Pointwise(Step):
+    """A convolution by kernels of one pixel, as the product of matrices that it is: faster on the CPU."""
+
+    weight: Tensor
+    shape: tuple[int, ...]
+    stride: tuple[int, int]
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        down, right = self.stride
+        return _times(tangents[0].movedim(1, -1)[:, ::down, ::right], self.weight.flatten(1).T).movedim(-1, 1)
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        down, right = self.stride
+        pixels = _times(cotangent.movedim(1, -1), self.weight.flatten(1))
+        if self.stride != (1, 1):
+            kept, pixels = pixels, pixels.new_zeros(len(pixels), *self.shape[1:], pixels.shape[-1])
+            pixels[:, ::down, ::right] = kept
+        return (pixels.movedim(-1, 1),)
+
+
+def _times(pixels: Tensor, matrix: Tensor) -> Tensor:
+    return (pixels.flatten(0, -2) @ matrix).view(*pixels.shape[:-1], -1)
 
 
 @dataclass(eq=False)

@@ -124,7 +124,7 @@ def joined(tapes: Sequence[Tape]) -> Tape | None:
         if step is None:
             return None
         nodes.append(replace(node, step=step))
-    return _changed(first, nodes, torch.cat([tape.logits for tape in tapes]))
+    return changed(first, nodes, torch.cat([tape.logits for tape in tapes]))
 
 
 def split(tape: Tape) -> list[Tape]:
@@ -132,12 +132,12 @@ def split(tape: Tape) -> list[Tape]:
     count = len(tape.logits)
     steps = zip(*(node.step.split(count) for node in tape.nodes), strict=True)
     return [
-        _changed(tape, [replace(node, step=step) for node, step in zip(tape.nodes, own, strict=True)], logits)
+        changed(tape, [replace(node, step=step) for node, step in zip(tape.nodes, own, strict=True)], logits)
         for own, logits in zip(steps, tape.logits.split(1), strict=True)
     ]
 
 
-def _changed(tape: Tape, nodes: list[Node], logits: Tensor) -> Tape:
+def changed(tape: Tape, nodes: list[Node], logits: Tensor) -> Tape:
     """The same steps at other inputs."""
     result = copy.copy(tape)
     result.nodes, result.logits = nodes, logits

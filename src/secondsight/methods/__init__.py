@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from secondsight.curvature.folding import Folding
 from secondsight.explanation import Explanation
 from secondsight.methods.cafo import cafo, smooth_cafo
 from secondsight.methods.caso import caso, caso_tasks, smooth_caso
@@ -23,7 +24,8 @@ METHODS: dict[str, Callable[[Classifier, Tensor, Settings], Explanation]] = {
     "smooth-cafo": smooth_cafo,
     "smooth-caso": smooth_caso,
 }
-TASKS: dict[str, Callable[[Classifier, Sequence[Tensor], Sequence[Settings]], list[Task]]] = {"caso": caso_tasks}
+Tasks = Callable[[Classifier, Sequence[Tensor], Sequence[Settings], Folding], list[Task]]
+TASKS: dict[str, Tasks] = {"caso": caso_tasks}
 """Those whose inputs can be explained side by side: the same for several, begun and not finished."""
 
 PENALISED = ("cafo", "caso", "smooth-cafo", "smooth-caso")

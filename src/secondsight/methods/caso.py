@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from secondsight.curvature.folding import Folding
 from secondsight.curvature.hessian import LossHessian, curvature_of, kind_of_curvature
 from secondsight.curvature.linearisation import Linearisation, at_each
 from secondsight.curvature.spectrum import proven_top_eigenvalue
@@ -24,8 +25,10 @@ def caso(model: Classifier, x: Tensor, settings: Settings) -> Explanation:
     return caso_tasks(model, [x], [settings])[0].finish()
 
 
-def caso_tasks(model: Classifier, inputs: Sequence[Tensor], settings: Sequence[Settings]) -> list[Task]:
-    linears = at_each(model, inputs, [own.target for own in settings])
+def caso_tasks(
+    model: Classifier, inputs: Sequence[Tensor], settings: Sequence[Settings], folding: Folding | None = None
+) -> list[Task]:
+    linears = at_each(model, inputs, [own.target for own in settings], folding)
     return [_task(model, linear, own) for linear, own in zip(linears, settings, strict=True)]
 
 

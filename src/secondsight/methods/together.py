@@ -22,6 +22,10 @@ from secondsight.solve.asking import Asking, answered
 
 MOST_LINES = 8
 """At a time: each of their inputs holds a tape and a basis."""
+INPUTS = 3
+"""In a pass, where memory allows: with more, tangents outgrow the caches that all threads share."""
+LARGEST_BLOCK = 31 * 2**20
+"""Bytes: just below where glibc stops to count (32 MB)."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,13 @@ def side_by_side(begin: Begin, count: int) -> list[Explanation]:
             return [task.finish() if tape_of(task.hessian) is None else task for task in begin(indices)]
 
     # An input more in a pass costs what a direction more does.
-    lines = [Line(begun, range(i or number, count, number), tape.directions) for i in range(number)]
+    size = min(INPUTS, tape.directions)
+    lines = [Line(begun, range(i or number, count, number), size) for i in range(number)]
     lines[0].waiting.append((0, first))
     if number > 1:
+        # Begun before there are threads, for they could only do so one after the other.
+        for line in lines:
+            line.fetch()
         _work(lines, threads)
     whole, *others = lines
     # The last of each line, for which all threads are free now.
@@ -97,7 +105,7 @@ class Line:
             for i, product in zip(asking, products, strict=True):
                 self._tell(i, product)
 
-    def _fetch(self) -> None:
+    def fetch(self) -> None:
         """Begin as many as share a pass: the network takes them in one, too."""
         indices = [self.queue.popleft() for _ in range(min(self.size, len(self.queue)))]
         for i, task in zip(indices, self.begun(indices), strict=True):
@@ -115,7 +123,7 @@ class Line:
     def _follow(self) -> None:
         """The next one comes in."""
         if not self.waiting:
-            self._fetch()
+            self.fetch()
         if self.waiting:
             i, self.tasks[i] = self.waiting.popleft()
             self._tell(i, None)
@@ -132,7 +140,7 @@ class Line:
 
 def _work(lines: Sequence[Line], threads: int) -> None:
     """All but the last of each, in threads that share torch's own. After an error, nothing goes on."""
-    stop = Event()
+    stop, share = Event(), threads // len(lines)
 
     def work(line: Line) -> None:
         try:
@@ -141,11 +149,15 @@ def _work(lines: Sequence[Line], threads: int) -> None:
             stop.set()
             raise
 
-    pool = ThreadPoolExecutor(len(lines), initializer=torch.set_num_threads, initargs=(threads // len(lines),))
+    # The C library gives memory back to the system, at a price, beyond twice the largest block it has seen freed.
+    torch.empty(LARGEST_BLOCK, dtype=torch.uint8)
+    mine, *others = lines
     try:
-        list(pool.map(work, lines))
+        with ThreadPoolExecutor(len(others), initializer=torch.set_num_threads, initargs=(share,)) as pool:
+            ends = [pool.submit(work, line) for line in others]
+            torch.set_num_threads(share)
+            work(mine)
     finally:
-        stop.set()
-        pool.shutdown()
-        # What the workers set holds for them, and for threads that come later.
         torch.set_num_threads(threads)
+    for end in ends:
+        end.result()

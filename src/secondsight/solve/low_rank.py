@@ -29,11 +29,19 @@ class LowRankModel:
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
 
     def solve(self, lambda1: float) -> Tensor:
-        """The model's optimal map, warm-started from the nearest larger lambda1 that was solved before."""
-        _, start = min((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
-        z, delta = self._solve_from(start, lambda1)
+        """The model's optimal map, warm-started from the larger values of lambda1 that were solved before."""
+        z, delta = self._solve_from(self._start(lambda1), lambda1)
         self._solved.append((lambda1, z))
         return delta
+
+    def _start(self, lambda1: float) -> Tensor:
+        """On from the nearest two of the path so far, no further than they are apart."""
+        nearest = sorted((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
+        near, z = nearest[0]
+        if len(nearest) < 3 or nearest[1][0] == near:
+            return z
+        far, before = nearest[1]
+        return z + (z - before) * min(1.0, (near - lambda1) / (far - near))
 
     def dense(self) -> Tensor:
         """The model's optimal map at lambda1 = 0, times a: g + U'z with (aI - UU') z = Ug."""
@@ -52,7 +60,7 @@ class LowRankModel:
             z, kept = semismooth_newton(g[columns], factor[:, columns], self.a, lambda1, start, penalty)
             if float(z.norm()) <= length:
                 return z, torch.zeros_like(g).index_copy_(0, columns, kept)
-            length = 2 * float(z.norm())
+            length, start = 2 * float(z.norm()), z
         return semismooth_newton(g, factor, self.a, lambda1, start, penalty)
 
     def _first_length(self, lambda1: float) -> float:
