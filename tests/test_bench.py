@@ -105,18 +105,17 @@ def tiny() -> ss.Classifier:
 
 
 def test_every_row_can_be_measured_and_shown(tiny: ss.Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bench.rows import BATCHES, ROWS, Counts, Subject, gradient
+    from bench.rows import ROWS, Counts, Subject, gradient
     from bench.table import line
 
     monkeypatch.setattr("bench.rows.photographs", lambda count: [ss.example_photograph()] * count)
     monkeypatch.setattr("bench.rows.peak_bytes", lambda name, what, photograph: 1)
-    monkeypatch.setattr("bench.rows.BATCHES", BATCHES[:2])
     subject = Subject("tiny", tiny, Counts(caso=1, path=1, batch=4, captum=1, smooth=1, spectrum=1, baseline=1), True)
     rows = {row.name: row for measure in (gradient, *(entry[0] for entry in ROWS.values())) for row in measure(subject)}
-    assert len(rows) == 14
+    assert len(rows) == 13
     assert all(line(row, 1) for row in rows.values())
     ours = [row for name, row in rows.items() if "paper" not in name and row.gaps]
-    assert len(ours) == 8
+    assert len(ours) == 7
     assert max(gap for row in ours for gap in row.gaps) <= 1e-4
     assert len(rows["caso, 4 in one call, each"].costs) == 4
 
