@@ -69,13 +69,13 @@ def test_every_point_certified() -> None:
 def test_products_of_several_are_those_of_each() -> None:
     model, x = CONV.classifier(), inputs(CONV, 4)
     generator = torch.Generator().manual_seed(2)
-    rows = [torch.randn(k, x[0].numel(), generator=generator, dtype=torch.float64) * 10.0**k for k in (2, 1, 5, 3)]
+    rows = torch.randn(4, x[0].numel(), generator=generator, dtype=torch.float64) * 10.0 ** torch.arange(4)[:, None]
     rows[1] *= 0
     with model.ready():
         hessians = [curvature_at(model, one)[0] for one in x]
-        found = Joint().products(hessians, rows)
-        for hessian, some, products in zip(hessians, rows, found, strict=True):
-            torch.testing.assert_close(products, hessian.product(some), rtol=1e-9, atol=1e-12)
+        found = Joint().products(hessians, list(rows))
+        for hessian, row, product in zip(hessians, rows, found, strict=True):
+            torch.testing.assert_close(product, hessian.product(row[None])[0], rtol=1e-9, atol=1e-12)
 
 
 def test_products_go_through_the_network_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +324,7 @@ def test_a_product_of_another_kind_is_taken_by_itself() -> None:
     model, x = CONV.classifier(), inputs(CONV, 2)
     with model.ready():
         first, second = (curvature_at(model, one)[0] for one in x)
-        row = torch.ones(1, x[0].numel(), dtype=torch.float64)
+        row = torch.ones(x[0].numel(), dtype=torch.float64)
         found = Joint().products([first, Twice(second.linear)], [row, row])
-        torch.testing.assert_close(found[0], first.product(row))
+        torch.testing.assert_close(found[0], first.product(row[None])[0])
         assert torch.equal(found[1], 2 * row)

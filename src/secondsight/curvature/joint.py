@@ -24,26 +24,16 @@ class Joint:
         self._members: list[Tape] = []
         self._tape: Tape | None = None
 
-    def products(self, hessians: Sequence[LossHessian], rows: Sequence[Tensor]) -> list[Tensor]:
-        """Each exact H times each of its rows: of every input one row at a time, where their tapes can be joined."""
-        results = [torch.zeros_like(some) for some in rows]
-        for number in range(max(map(len, rows), default=0)):
-            asking = [i for i, some in enumerate(rows) if len(some) > number]
-            tape = self._joined([hessians[i] for i in asking])
-            if tape is None:
-                for i in asking:
-                    results[i][number:] = hessians[i].product(rows[i][number:])
-                break
-            products = _through(
-                tape, [hessians[i].linear for i in asking], torch.stack([rows[i][number] for i in asking])
-            )
-            for i, product in zip(asking, products, strict=True):
-                results[i][number] = product
-        return results
+    def products(self, hessians: Sequence[LossHessian], rows: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Each exact H times its row."""
+        tape = self._joined(hessians)
+        if tape is None:
+            return [hessian.product(row[None])[0] for hessian, row in zip(hessians, rows, strict=True)]
+        return list(_through(tape, [hessian.linear for hessian in hessians], torch.stack(list(rows))))
 
     def _joined(self, hessians: Sequence[LossHessian]) -> Tape | None:
         members = [tape for tape in map(tape_of, hessians) if tape is not None]
-        if len(members) < max(2, len(hessians)):
+        if len(members) < len(hessians):
             return None
         if members != self._members:
             self._members, self._tape = members, joined(members)

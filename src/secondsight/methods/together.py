@@ -79,7 +79,8 @@ def side_by_side(begin: Begin, count: int) -> list[Explanation]:
 class Line:
     """Inputs that one thread explains, so many in a pass; as some are done, the next come in.
 
-    queue: those to be begun. waiting: begun, and not under way. questions: what those under way want to know.
+    queue: those to be begun. waiting: begun, and not under way. questions: the rows whose products those under way
+    want to know. answers: as many as are known by now.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Line:
         self.waiting: deque[tuple[int, Task]] = deque()
         self.tasks: dict[int, Task] = {}
         self.questions: dict[int, Tensor] = {}
+        self.answers: dict[int, list[Tensor]] = {}
         self.results: dict[int, Explanation] = {}
         self.joint = Joint()
 
@@ -99,11 +101,20 @@ class Line:
                 self._follow()
             if len(self.questions) < fewest and not (self.waiting or self.queue):
                 break
-            asking = list(self.questions)[: self.size]
-            hessians = [self.tasks[i].hessian for i in asking]
-            products = self.joint.products(hessians, [self.questions[i] for i in asking])
-            for i, product in zip(asking, products, strict=True):
-                self._tell(i, product)
+            self._answer(list(self.questions)[: self.size])
+
+    def _answer(self, asking: Sequence[int]) -> None:
+        """A row of each, so that passes stay full; all rows of one who is alone."""
+        hessians = [self.tasks[i].hessian for i in asking]
+        left = [self.questions[i][len(self.answers[i]) :] for i in asking]
+        if len(asking) == 1:
+            self.answers[asking[0]].extend(hessians[0].product(left[0]))
+        else:
+            for i, product in zip(asking, self.joint.products(hessians, [rows[0] for rows in left]), strict=True):
+                self.answers[i].append(product)
+        for i in asking:
+            if len(self.answers[i]) == len(self.questions[i]):
+                self._tell(i, torch.stack(self.answers[i]))
 
     def fetch(self) -> None:
         """Begin as many as share a pass: the network takes them in one, too."""
@@ -118,6 +129,7 @@ class Line:
         for other in others:
             self.tasks |= other.tasks
             self.questions |= other.questions
+            self.answers |= other.answers
             self.results |= other.results
 
     def _follow(self) -> None:
@@ -131,11 +143,11 @@ class Line:
     def _tell(self, i: int, answer: Tensor | None) -> None:
         try:
             # The first thing sent to a generator is None.
-            self.questions[i] = self.tasks[i].asking.send(answer)  # type: ignore[arg-type]
+            self.questions[i], self.answers[i] = self.tasks[i].asking.send(answer), []  # type: ignore[arg-type]
         except StopIteration as end:
             self.results[i] = end.value
-            del self.tasks[i]
-            self.questions.pop(i, None)
+            for kept in (self.tasks, self.questions, self.answers):
+                kept.pop(i, None)
 
 
 def _work(lines: Sequence[Line], threads: int) -> None:

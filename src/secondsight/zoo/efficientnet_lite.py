@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from torch import Tensor, nn
-from torch.nn.functional import pad, relu6
+from torch.nn.functional import conv2d, pad, relu6
 
 # (expansion, kernel, stride, channels, blocks) of each stage of Lite0
 STAGES = (
@@ -32,8 +32,10 @@ class SameConv2d(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         kernel, stride = self.kernel_size[0], self.stride[0]
         height, width = (max((math.ceil(n / stride) - 1) * stride + kernel - n, 0) for n in x.shape[-2:])
-        x = pad(x, (width // 2, width - width // 2, height // 2, height - height // 2))
-        return super().forward(x)
+        if height % 2 or width % 2:
+            x = pad(x, (width // 2, width - width // 2, height // 2, height - height // 2))
+            height = width = 0
+        return conv2d(x, self.weight, None, self.stride, (height // 2, width // 2), groups=self.groups)
 
 
 def batch_norm(channels: int) -> nn.BatchNorm2d:
