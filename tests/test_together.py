@@ -79,8 +79,8 @@ def test_products_of_several_are_those_of_each() -> None:
 
 
 def test_products_go_through_the_network_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While all three ask, none takes a product of its own."""
-    model, x = CONV.classifier(), inputs(CONV, 3)
+    """While all four ask, none takes a product of its own."""
+    model, x = CONV.classifier(), inputs(CONV, 4)
     ss.explain(model, x[0])
     alone: list[int] = []
     product = GaussNewton.product
@@ -177,8 +177,8 @@ def test_the_network_runs_once_for_several_inputs(threads: int, monkeypatch: pyt
 
     monkeypatch.setattr(ss.Classifier, "logits", counted)
     ss.explain(model, x)
-    # The first alone, then the share of each thread, three at most.
-    assert sorted(passes) == {1: [1, 2, 3, 3], 2: [1, 1, 1, 3, 3], 3: [1, 2, 3, 3]}[threads]
+    # The first alone, then the share of each thread, four at most.
+    assert sorted(passes) == {1: [1, 4, 4], 2: [1, 4, 4], 3: [1, 2, 3, 3]}[threads]
 
 
 def test_pictures_of_several_sizes() -> None:

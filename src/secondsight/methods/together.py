@@ -22,8 +22,6 @@ from secondsight.solve.asking import Asking, answered
 
 MOST_LINES = 8
 """At a time: each of their inputs holds a tape and a basis."""
-INPUTS = 3
-"""In a pass, where memory allows: with more, tangents outgrow the caches that all threads share."""
 LARGEST_BLOCK = 31 * 2**20
 """Bytes: just below where glibc stops to count (32 MB)."""
 
@@ -61,8 +59,7 @@ def side_by_side(begin: Begin, count: int) -> list[Explanation]:
             return [task.finish() if tape_of(task.hessian) is None else task for task in begin(indices)]
 
     # An input more in a pass costs what a direction more does.
-    size = min(INPUTS, tape.directions)
-    lines = [Line(begun, range(i or number, count, number), size) for i in range(number)]
+    lines = [Line(begun, range(i or number, count, number), tape.directions) for i in range(number)]
     lines[0].waiting.append((0, first))
     if number > 1:
         # Begun before there are threads, for they could only do so one after the other.
