@@ -138,7 +138,7 @@ def split(tape: Tape) -> list[Tape]:
 
 
 def changed(tape: Tape, nodes: list[Node], logits: Tensor) -> Tape:
-    """The same steps at other inputs."""
+    """The tape with other steps, or at other inputs."""
     result = copy.copy(tape)
     result.nodes, result.logits = nodes, logits
     result.shape = torch.Size((len(logits), *tape.shape[1:]))
