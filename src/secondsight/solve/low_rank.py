@@ -38,6 +38,7 @@ class LowRankModel:
         """On from the nearest two of the path so far, no further than they are apart."""
         nearest = sorted((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
         near, z = nearest[0]
+        # The last stands for infinity.
         if len(nearest) < 3 or nearest[1][0] == near:
             return z
         far, before = nearest[1]
