@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -129,3 +131,35 @@ def test_what_memory_is_measured_of(what: str, tiny: ss.Classifier) -> None:
     x = tiny.tensor(ss.example_photograph())
     assert work(tiny, x, what, warm_up=True) == 0
     assert work(tiny, x, what, warm_up=False) == (x.nbytes * 30 if what == "factor" else 0)
+
+
+def test_the_ratio_of_two_versions_is_that_of_their_times() -> None:
+    from bench.ab import interval, verdict
+
+    noise = [0.9, 1.0, 1.1, 1.2, 0.8]
+    ratio, low, high = interval([(n, 1.02 * n) for n in noise])
+    assert (ratio, low, high) == pytest.approx((1.02, 1.02, 1.02))
+    assert verdict("lite0/caso", [(n, 1.02 * n) for n in noise]).endswith(": passes")
+    pairs = [(1.0, 1.02 * n) for n in noise]
+    assert interval(pairs)[1] < 1 < 1.05 < interval(pairs)[2]
+    assert verdict("lite0/caso", pairs).endswith(": does not pass")
+
+
+def test_golden_maps_are_equal_agree_or_differ() -> None:
+    from bench.golden import Golden
+
+    delta = np.array([3.0, 4.0])
+    golden = Golden(delta, lambda1=0.1, gap=0.5, mu=1.0, products=4)
+    assert golden.verdict(golden) == "equal"
+    assert golden.verdict(replace(golden, delta=delta * 1.2)) == "agrees"
+    assert "moved" in golden.verdict(replace(golden, delta=delta * 1.5))
+    assert "lambda1" in golden.verdict(replace(golden, lambda1=0.2))
+    assert "products" in golden.verdict(replace(golden, products=5))
+
+
+def test_golden_maps_are_read_as_they_were_written(tmp_path: Path) -> None:
+    from bench.golden import Golden, read, write
+
+    maps = [Golden(np.arange(6, dtype=np.float32), 0.1, 1e-5, 20.0, 4), Golden(np.zeros((2, 3)), 0.0, np.inf, 1.0, 0)]
+    write(tmp_path / "part.npz", maps)
+    assert [a.verdict(b) for a, b in zip(maps, read(tmp_path / "part.npz"), strict=True)] == ["equal", "equal"]
