@@ -20,8 +20,7 @@ from PIL import Image
 from rich.console import Console
 
 import secondsight as ss
-from secondsight import console
-from secondsight.cli import main
+from secondsight.cli import console, main, progress_bar
 from secondsight.comparison import COLUMNS
 
 COMMAND = Path(sys.executable).with_name("secondsight")
@@ -486,10 +485,10 @@ class Terminal(io.StringIO):
 def watched(monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO, patience: float) -> str:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(console, "PATIENCE", patience)
-    with console.Watch(3) as watch:
-        watch.photograph(1, "cat.jpg")
-        watch.products(17)
+    monkeypatch.setattr(progress_bar, "PATIENCE", patience)
+    with progress_bar.ProgressBar(3) as bar:
+        bar.start_photograph(1, "cat.jpg")
+        bar.show_products(17)
         end = time.monotonic() + (10 if patience < 1 and terminal.isatty() else 0.3)
         while "17 H-products" not in terminal.getvalue() and time.monotonic() < end:
             time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""The commands `secondsight paper NAME`: one for each result."""
+"""The commands `secondsight paper NAME`: one for each result of the paper."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import Annotated
 import typer
 
 import secondsight as ss
-from secondsight import options, zoo
-from secondsight.console import Watch, complain, output, require_folder, warnings_caught
+from secondsight import zoo
+from secondsight.cli import options
+from secondsight.cli.arguments import require_folder
+from secondsight.cli.console import complain, output, warnings_caught
+from secondsight.cli.progress_bar import ProgressBar
 from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED, Measurement
 from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import photographs, readable
@@ -138,15 +141,15 @@ def _note(words: str) -> None:
 
 
 def _simulate(name: str, reproduce: Callable[..., Finding], quick: bool, seed: int) -> Finding:
-    with Watch(1) as watch:
-        watch.photograph(0, name)
+    with ProgressBar(1) as bar:
+        bar.start_photograph(0, name)
         return reproduce(quick=quick, seed=seed)
 
 
 def _measured(name: str, measurement: Measurement, run: Run) -> Finding:
-    with Watch(len(run.files)) as watch, warnings_caught():
-        watch.photograph(0, name)
-        return measurement.reproduce(replace(run, progress=lambda number: watch.photograph(number, name)))
+    with ProgressBar(len(run.files)) as bar, warnings_caught():
+        bar.start_photograph(0, name)
+        return measurement.reproduce(replace(run, progress=lambda number: bar.start_photograph(number, name)))
 
 
 def _add(name: str, reproduce: Callable[..., Finding], command: Callable[..., None], example: str) -> None:

@@ -1,26 +1,19 @@
-"""What the command shows: the table of explanations, the lines below it, the one line of an error, the progress bar."""
+"""What the command prints: the table of explanations, the lines below it, and the one line of an error."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from threading import Timer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
-
-from secondsight.errors import InputError, SecondsightError
 
 Record = dict[str, Any]
 """An explanation's summary, with its photograph and figure."""
@@ -41,9 +34,6 @@ EXPLAIN_COLUMNS = (
 COMPARE_COLUMNS = ("photograph", "model", "class", "method", "g.e.", "seconds", "sparsity", "relative gap", "certified")
 SWEEP_COLUMNS = ("photograph", "method", "values", "lambda1", "sparsity", "relative gap", "H-products", "seconds")
 WORDS = ("photograph", "model", "class", "method", "values", "certified")
-
-PATIENCE = 2.0
-"""Seconds of work before the progress bar shows."""
 
 NOTHING = "-"
 """What the table shows where a method has no such number."""
@@ -138,58 +128,6 @@ CELLS: dict[str, Callable[[Record], str]] = {
 }
 
 
-class Watch:
-    """A progress bar on stderr: only on a terminal, only once the work has taken PATIENCE, and gone at the end."""
-
-    def __init__(self, photographs: int, hidden: bool = False) -> None:
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[products]}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            redirect_stdout=False,
-        )
-        # The bar of a single photograph has no known end: it pulses.
-        self._task = self._bar.add_task("model", total=photographs if photographs > 1 else None, products="")
-        self._photographs = photographs
-        self._timer = Timer(PATIENCE, self._bar.start)
-        self._timer.daemon = True
-        self._shown = sys.stderr.isatty() and not self._bar.console.is_dumb_terminal and not hidden
-
-    def __enter__(self) -> Self:
-        if self._shown:
-            self._timer.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timer.cancel()
-        if self._shown:
-            # The timer may be starting the bar just now.
-            self._timer.join()
-            self._bar.stop()
-
-    def photograph(self, number: int, name: str) -> None:
-        """Work on the photograph of this number, from 0, begins."""
-        description = (
-            f"{printable(name)} ({number + 1} of {self._photographs})" if self._photographs > 1 else printable(name)
-        )
-        self._name = description
-        self._bar.update(self._task, description=description, completed=number, products="")
-
-    def method(self, name: str) -> None:
-        """The next method on the same photograph begins."""
-        self._bar.update(self._task, description=f"{self._name}, {name}", products="")
-
-    def products(self, taken: float) -> None:
-        """So many Hessian products were taken for this photograph."""
-        self._bar.update(self._task, products=f"{taken:.3g} H-products")
-
-
 @contextmanager
 def warnings_caught() -> Iterator[list[warnings.WarningMessage]]:
     """What any library warns users of, to become notes; what it warns developers of is dropped."""
@@ -197,15 +135,3 @@ def warnings_caught() -> Iterator[list[warnings.WarningMessage]]:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         yield caught
-
-
-def require_folder(folder: Path) -> None:
-    """Refuse, before any work, a folder that cannot be made or written to."""
-    try:
-        nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    except OSError as error:
-        raise SecondsightError(f"--out {folder} cannot be used: {error.strerror}") from None
-    if not nearest.is_dir():
-        raise InputError("--out", "a folder" if nearest == folder else "inside a folder", f"the file {nearest}")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise SecondsightError(f"--out {folder} cannot be used: {nearest} cannot be written to")

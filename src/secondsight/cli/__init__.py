@@ -1,0 +1,76 @@
+"""The command `secondsight`: a thin layer over `secondsight.explain`, with one file for each command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import secondsight as ss
+from secondsight.cli.compare_command import compare
+from secondsight.cli.console import complain
+from secondsight.cli.demo_command import demo
+from secondsight.cli.exit_codes import INTERRUPTED, USAGE_ERROR
+from secondsight.cli.explain_command import explain
+from secondsight.cli.models_command import models
+from secondsight.cli.paper_command import paper_app
+from secondsight.cli.sweep_command import sweep
+
+__all__ = ["app", "main"]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        args: the words after `secondsight`; None takes them from the command line.
+
+    Returns:
+        The exit code: 0, 2 for anything that was asked wrongly, 130 for Ctrl-C.
+    """
+    try:
+        code = typer.main.get_command(app).main(args, prog_name="secondsight", standalone_mode=False)
+    except typer.TyperException as error:
+        complain(error.format_message())
+        return USAGE_ERROR
+    except ss.SecondsightError as error:
+        complain(error)
+        return USAGE_ERROR
+    if code == INTERRUPTED:
+        sys.stderr.write("secondsight: interrupted\n")
+    return int(code or 0)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"secondsight {ss.__version__}")
+        raise typer.Exit
+
+
+def _secondsight(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Which pixels an image classifier's decision hangs on: sparse maps, of first order (CAFO) or second order (CASO),
+    each with a proof of how near it is to the best one.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app = typer.Typer(add_completion=False, epilog="Example: secondsight explain cat.jpg dog.jpg --out maps")
+"""All commands, in the order in which `secondsight --help` lists them."""
+
+app.callback(invoke_without_command=True)(_secondsight)
+app.command(epilog="Example: secondsight explain cat.jpg --target 'tiger cat' --lambda1 0.05 --out maps")(explain)
+app.command(epilog="Example: secondsight compare cat.jpg dog.jpg --methods caso,smooth-caso,smoothgrad --out maps")(
+    compare
+)
+app.command(epilog="Example: secondsight sweep cat.jpg --out maps")(sweep)
+app.command(epilog="Example: secondsight demo --out cat.png")(demo)
+app.command(epilog="Example: secondsight explain cat.jpg --model resnet50-v1@weights.safetensors")(models)
+app.add_typer(paper_app, name="paper")

@@ -1,0 +1,34 @@
+"""The command `secondsight demo`: one figure of the photograph that comes with secondsight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import secondsight as ss
+from secondsight.cli.arguments import require_folder
+from secondsight.cli.console import EXPLAIN_COLUMNS, report, warnings_caught
+from secondsight.cli.progress_bar import ProgressBar
+from secondsight.explanation import demo_figure, save_figure
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="FILE.png", help="Where the figure goes.")] = Path("out/demo.png"),
+) -> None:
+    """Explain the photograph that comes with secondsight by CAFO, CASO and their smooth versions."""
+    if out.suffix.lower() != ".png" or out.is_dir():
+        raise ss.InputError("--out", "the name of a .png file", repr(str(out)))
+    require_folder(out.parent)
+    photograph = ss.example_photograph()
+    methods = ("cafo", "caso", "smooth-cafo", "smooth-caso")
+    with ProgressBar(len(methods)) as bar, warnings_caught():
+        classifier = ss.load_model()
+        explanations: dict[str, ss.Explanation] = {}
+        for number, method in enumerate(methods):
+            bar.start_photograph(number, method)
+            explanations[method] = ss.explain(classifier, photograph, method, progress=bar.show_products)
+        save_figure(demo_figure(explanations["smooth-caso"], explanations["caso"]), out)
+    names = {"photograph": photograph.name, "figure": str(out)}
+    report([e.summary() | names for e in explanations.values()], EXPLAIN_COLUMNS)

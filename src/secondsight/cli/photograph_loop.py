@@ -1,0 +1,78 @@
+"""The loop that `explain`, `compare` and `sweep` share: one figure per photograph, then the table of all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import typer
+
+import secondsight as ss
+from secondsight.cli.console import Record, complain, report, show_json, warnings_caught
+from secondsight.cli.exit_codes import USAGE_ERROR
+from secondsight.cli.progress_bar import ProgressBar
+
+
+def for_each_photograph(
+    photographs: Sequence[Path],
+    out: Path,
+    work: Callable[[Path, Path, ProgressBar], list[Record]],
+    columns: Sequence[str],
+    as_json: bool,
+    suffix: str = "",
+) -> None:
+    """Work on each photograph and print the results. A photograph that fails does not stop the others.
+
+    Args:
+        photographs: the files to work on.
+        out: the folder of the figures.
+        work: called with a photograph, the file for its figure and the progress bar. It writes the figure and returns
+            one record for each map.
+        columns: the columns of the table.
+        as_json: print each record as a line of JSON when its photograph is done, instead of the table at the end.
+        suffix: goes between a photograph's name and ".png" in the name of its figure.
+
+    Raises:
+        typer.Exit: at the end, if a photograph failed.
+    """
+    records: list[Record] = []
+    failed = False
+    figures = _figure_names(photographs, out, suffix)
+    with ProgressBar(len(photographs), hidden=as_json and sys.stdout.isatty()) as bar:
+        for number, (photograph, figure) in enumerate(zip(photographs, figures, strict=True)):
+            bar.start_photograph(number, photograph.name)
+            try:
+                with warnings_caught() as warned:
+                    done = work(photograph, figure, bar)
+            except ss.SecondsightError as error:
+                complain(error if str(photograph) in str(error) else f"{photograph}: {error}")
+                failed = True
+                continue
+            for record in done:
+                notes = list(dict.fromkeys([*record["notes"], *(str(warning.message) for warning in warned)]))
+                record |= {"notes": notes, "photograph": str(photograph), "figure": str(figure)}
+                if as_json:
+                    show_json(record)
+            records += done
+    if not as_json:
+        report(records, columns)
+    if failed:
+        raise typer.Exit(USAGE_ERROR)
+
+
+def _figure_names(photographs: Sequence[Path], out: Path, suffix: str) -> list[Path]:
+    """DIR/STEM.png for each photograph; numbered if another figure or one of the photographs has that name.
+
+    Names that differ only in case count as equal, because some file systems do not tell them apart.
+    """
+    taken = {str(photograph.absolute()).casefold() for photograph in photographs}
+    names = []
+    for photograph in photographs:
+        count, name = 1, out / f"{photograph.stem}{suffix}.png"
+        while str(name.absolute()).casefold() in taken:
+            count += 1
+            name = out / f"{photograph.stem}{suffix}-{count}.png"
+        taken.add(str(name.absolute()).casefold())
+        names.append(name)
+    return names
