@@ -14,7 +14,7 @@ import secondsight as ss
 from cases import PIECEWISE_LINEAR, Case
 from secondsight.comparison import COLUMNS
 from secondsight.explanation import zero_share
-from secondsight.render.figure import CHOSEN
+from secondsight.plotting.figures import CHOSEN
 from secondsight.solve.select import LAMBDA1_VALUES
 
 PICTURES = [case for case in PIECEWISE_LINEAR if case.x.ndim == 3]

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 import secondsight as ss
 from secondsight.explanation import FORMAT, write_whole
-from secondsight.render.figure import overlay, picture
-from secondsight.render.normalise import normalise
+from secondsight.plotting.figures import overlay, picture
+from secondsight.plotting.shades import normalise
 
 
 def conv(channels: int = 3) -> nn.Sequential:

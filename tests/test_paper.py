@@ -19,12 +19,12 @@ from PIL import Image
 import secondsight as ss
 from secondsight.cli import main
 from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED
-from secondsight.paper.comparison import comparison, object_mask
 from secondsight.paper.hessian_cost import hessian_cost
 from secondsight.paper.hessian_examples import hessian_examples
 from secondsight.paper.hessian_impact import distance, measure, rank_correlation
 from secondsight.paper.hessian_survival import hessian_survival
 from secondsight.paper.lambda1_sweep import lambda1_sweep, lonely_share
+from secondsight.paper.method_comparison import comparison, object_mask
 from secondsight.paper.non_relu import non_relu
 from secondsight.paper.rank_one import error
 from secondsight.paper.relaxation import best_in_ball, best_of_size, penalised_with

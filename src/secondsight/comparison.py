@@ -20,8 +20,8 @@ from secondsight.explanation import NAMES, Explanation, save_figure, zero_share
 from secondsight.methods import METHODS, PENALISED
 from secondsight.methods.rivals import clipped
 from secondsight.model import Classifier, Item, Target
-from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture, png
-from secondsight.render.normalise import normalise
+from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture, png
+from secondsight.plotting.shades import normalise
 
 CLIPPED = "clipped-gradient"
 COLUMNS = ("gradient", CLIPPED, *list(METHODS)[1:])

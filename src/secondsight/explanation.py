@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secondsight.errors import InputError, SecondsightError
-from secondsight.render.figure import STRIP_COLUMNS, Panel, Row, bars_figure, maps_figure, overlay, picture, png
-from secondsight.render.normalise import normalise
+from secondsight.plotting.figures import STRIP_COLUMNS, Panel, Row, bars_figure, maps_figure, overlay, picture, png
+from secondsight.plotting.shades import normalise
 from secondsight.solve.certificate import Support
 from secondsight.solve.penalty import L1, GroupLasso
 

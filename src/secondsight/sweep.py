@@ -14,8 +14,8 @@ from secondsight.explain import explain
 from secondsight.explanation import Explanation, PathPoint, save_figure, zero_share
 from secondsight.methods.rivals import clipped
 from secondsight.model import Classifier, Item, Target
-from secondsight.render.figure import PAPER_COLOURS, STRIP_COLUMNS, Panel, Row, maps_figure, picture, png
-from secondsight.render.normalise import normalise
+from secondsight.plotting.figures import PAPER_COLOURS, STRIP_COLUMNS, Panel, Row, maps_figure, picture, png
+from secondsight.plotting.shades import normalise
 from secondsight.solve.select import LAMBDA1_VALUES
 
 PANEL_WIDTH = 1.7

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secondsight.errors import InputError, SecondsightError
-from secondsight.render.figure import picture
+from secondsight.plotting.figures import picture
 
 Groups = str | Tensor | NDArray[np.integer] | None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from secondsight.paper.comparison import comparison
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_cost import hessian_cost
 from secondsight.paper.hessian_examples import hessian_examples
@@ -13,6 +12,7 @@ from secondsight.paper.hessian_impact import hessian_impact
 from secondsight.paper.hessian_survival import hessian_survival
 from secondsight.paper.input_multiplication import input_multiplication
 from secondsight.paper.lambda1_sweep import lambda1_sweep
+from secondsight.paper.method_comparison import comparison
 from secondsight.paper.non_relu import non_relu
 from secondsight.paper.rank_one import rank_one
 from secondsight.paper.relaxation import relaxation

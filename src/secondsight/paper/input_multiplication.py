@@ -17,8 +17,8 @@ from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_impact import rank_correlation
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
-from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture
-from secondsight.render.normalise import normalise
+from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
+from secondsight.plotting.shades import normalise
 
 METHODS = ("gradient", "integrated-gradients", "cafo", "caso")
 SHIFT = 0.25

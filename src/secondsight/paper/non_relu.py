@@ -26,8 +26,8 @@ from secondsight.paper.hessian_survival import angle
 from secondsight.paper.photographs import Record, read_labels
 from secondsight.paper.run import Run, evenly
 from secondsight.paper.softened import softened
-from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture
-from secondsight.render.normalise import normalise
+from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
+from secondsight.plotting.shades import normalise
 
 BETAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 POINTS = 0.03

@@ -27,8 +27,8 @@ from secondsight.model import Classifier
 from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
-from secondsight.render.figure import PAPER_COLOURS, Panel, Row, maps_figure, picture
-from secondsight.render.normalise import normalise
+from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
+from secondsight.plotting.shades import normalise
 
 SHOWN = 6
 OURS = ("cafo", "caso", "smooth-cafo", "smooth-caso")
