@@ -33,11 +33,11 @@ __all__ = ["CAFO", "CASO", "SmoothCAFO", "SmoothCASO"]
 
 
 class _Penalised(Attribution):  # type: ignore[misc]
-    """What the four have in common.
+    """The part that the four attributions share.
 
     Args:
         forward_func: a module or a function from a batch (or several) to logits of shape (N, classes). A module is used
-            in eval mode with frozen parameters and given back as it was.
+            in eval mode with frozen parameters, and both are restored afterwards.
     """
 
     method: str
@@ -60,21 +60,25 @@ class _Penalised(Attribution):  # type: ignore[misc]
         return_certificate: bool = False,
         **options: Any,
     ) -> Any:
-        """The map of each example, of the shape of the inputs.
+        """Compute the map of each example, in the shape of the inputs.
 
         Args:
-            inputs: one tensor of floats with batch dimension, or a tuple of them, which share one objective.
+            inputs: one tensor of floats with a batch dimension, or a tuple of them. The tensors of a tuple are
+                explained together, under one objective.
             target: the class: one for all examples, or one for each. None: the predicted one.
-            additional_forward_args: what forward_func takes after the inputs. Tensors whose first dimension is that of
-                the inputs are cut along it.
+            additional_forward_args: further arguments of forward_func, after the inputs. If the first dimension of a
+                tensor is the number of examples, each example gets its own row of it.
             internal_batch_size: noisy copies of an example that go through the network at a time (smooth methods).
             return_certificate: also return an `Explanation` for each example, with the gap, the path of lambda1 and
-                whether second order matters. Of a tuple, its maps are flattened one after the other.
-            options: of `secondsight.explain`: lambda1, c1, groups, n, sigma, seed and so on.
+                whether second order matters. For a tuple of inputs its maps are flat, one input after the other.
+            options: further options of `secondsight.explain`: lambda1, c1, groups, n, sigma, seed and so on.
 
         Returns:
             The attributions, a tensor for a tensor and a tuple for a tuple; with `return_certificate` also the list of
             explanations. Positive works *against* the target.
+
+        Raises:
+            InputError: if an input does not reach the output of forward_func, or an argument cannot be used.
         """
         parts = _parts(inputs)
         joined = _Joined(self.forward_func, parts, _args(additional_forward_args))
@@ -123,9 +127,12 @@ class SmoothCASO(_Penalised):
 
 
 class _Joined(nn.Module):
-    """A forward function of several inputs as a network of one: for several, of their entries side by side.
+    """A forward function of several inputs as a network of one input, which holds the entries of all, flat.
 
-    example: the row of the additional arguments that belongs to the present example.
+    With a single input nothing is flattened.
+
+    Attributes:
+        example: the row of the additional arguments that belongs to the present example.
     """
 
     def __init__(self, forward_func: Callable[..., Tensor], parts: tuple[Tensor, ...], args: tuple[Any, ...]) -> None:
@@ -137,19 +144,20 @@ class _Joined(nn.Module):
         self.shape = parts[0].shape[1:] if len(parts) == 1 else (sum(self.sizes),)
 
     def join(self, i: int) -> Tensor:
-        """Example i as one input."""
+        """Join the parts of example i into one input."""
         if len(self.parts) == 1:
             return self.parts[0][i].detach()
         return torch.cat([part[i].detach().flatten() for part in self.parts])
 
     def split(self, batch: Tensor) -> list[Tensor]:
-        """A batch of joined inputs as the inputs of the forward function."""
+        """Split a batch of joined inputs into the inputs of the forward function."""
         if len(self.parts) == 1:
             return [batch]
         pieces = batch.split(self.sizes, dim=1)
         return [piece.reshape(-1, *part.shape[1:]) for piece, part in zip(pieces, self.parts, strict=True)]
 
     def forward(self, batch: Tensor) -> Tensor:
+        """Map a batch of joined inputs to logits."""
         return self.forward_func(*self.split(batch), *(self._of_example(arg, len(batch)) for arg in self.args))
 
     def _of_example(self, arg: Any, count: int) -> Any:

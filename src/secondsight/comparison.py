@@ -1,4 +1,4 @@
-"""Methods side by side on one photograph: figure 4 of the paper, with what each map cost and proves."""
+"""Methods side by side on one photograph: figure 4 of the paper, with the cost and the certificate of each map."""
 
 from __future__ import annotations
 
@@ -34,21 +34,27 @@ REPEATS = 3
 
 @dataclass(frozen=True)
 class Entry:
-    """One method on one network: its map, and its time over that of one loss gradient."""
+    """One method on one network.
+
+    Attributes:
+        method: the name of the column.
+        explanation: the map.
+        gradient_equivalents: the cost of the map: its time divided by the time of one gradient of the loss.
+    """
 
     method: str
     explanation: Explanation
     gradient_equivalents: float
 
     def summary(self) -> dict[str, Any]:
-        """Everything but the arrays, ready for JSON."""
+        """Return everything but the arrays, ready for JSON."""
         return self.explanation.summary() | {
             "method": self.method,
             "gradient_equivalents": self.gradient_equivalents,
         }
 
     def caption(self) -> str:
-        """What the figure says of this map."""
+        """Return the lines above this map in the figure: the method, the share of zeros, the certificate."""
         e = self.explanation
         zero = f"{e.sparsity:.1%} zero" if e.sparsity else "dense"
         return f"{TITLES[self.method]}\n{', '.join(filter(None, [zero, e.proof]))}"
@@ -56,18 +62,24 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The maps of several methods, one row of entries for each network."""
+    """The maps of several methods on one photograph.
+
+    Attributes:
+        name: the file name of the photograph; empty if there is none.
+        rows: one row for each network, with one entry for each method.
+        times_input: whether the figure also shows each map multiplied by the input.
+    """
 
     name: str
     rows: tuple[tuple[Entry, ...], ...]
     times_input: bool = False
 
     def summaries(self) -> list[dict[str, Any]]:
-        """One record for each map, ready for JSON."""
+        """Return one record for each map, ready for JSON."""
         return [entry.summary() for row in self.rows for entry in row]
 
     def figure(self) -> Figure:
-        """For each network what it saw and the maps; with `times_input` a second row, of the maps times the input."""
+        """Draw a row for each network: what it saw, then the maps. With `times_input` a second row multiplies them."""
         rows = []
         for entries in self.rows:
             first = entries[0].explanation
@@ -82,11 +94,11 @@ class Comparison:
         return maps_figure(self.name, rows, PANEL_WIDTH * (len(self.rows[0]) + 1), PAPER_COLOURS)
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows."""
+        """Return the picture that a notebook shows."""
         return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure, a PNG."""
+        """Write the figure to a PNG file."""
         save_figure(self.figure(), Path(path))
 
 
@@ -103,13 +115,21 @@ def compare(
     """Explain one photograph by several methods, for one network or several.
 
     Args:
-        models: a Classifier or several.
-        x: as for `explain`, one photograph.
-        methods: names of methods, "clipped-gradient" (the gradient's largest pixels, as many as CASO keeps), or "all".
+        models: a Classifier or several. They must take pictures.
+        x: one photograph, as for `explain`.
+        methods: names of methods, separated by commas or as a sequence, or "all". Besides the methods of `explain`
+            there is "clipped-gradient": the gradient's largest pixels, in the number that CASO keeps.
         target: the class to explain; None: what each network predicts.
-        times_input: show each map a second time, multiplied by the input (and Integrated Gradients first without).
-        started: called with the name of each method as it begins.
-        options: of `explain`. `groups` go to the methods with a penalty.
+        times_input: show each map a second time, multiplied by the input. Integrated Gradients, which multiplies by
+            default, is then computed without the factor, so that the first row has no factor anywhere.
+        started: called with the name of each method when it begins.
+        options: further options of `explain`. `groups` goes only to the methods with a penalty.
+
+    Returns:
+        The maps, with a figure and a record of costs.
+
+    Raises:
+        InputError: if a method is unknown, or an option cannot be used.
     """
     chosen = check_methods(methods)
     if times_input:
@@ -126,7 +146,14 @@ def compare(
 
 
 def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
-    """The columns that were asked for."""
+    """Return the columns that were asked for, each once.
+
+    Args:
+        methods: "all", names separated by commas, or a sequence of names.
+
+    Raises:
+        InputError: if a name is unknown, or there is none.
+    """
     if isinstance(methods, str):
         methods = COLUMNS if methods == "all" else [name.strip() for name in methods.split(",")]
     chosen = tuple(dict.fromkeys(methods))
@@ -161,7 +188,7 @@ def _entries(
 
 
 def _clipped(gradient: Entry, caso: Explanation) -> Entry:
-    # Pixels, also where CASO's own sparsity counts groups.
+    # The share of zero pixels, because CASO's own sparsity counts groups if there are groups.
     delta = clipped(gradient.explanation.delta, zero_share(caso.delta))
     explanation = replace(gradient.explanation, delta=delta, sparsity=zero_share(delta))
     return replace(gradient, method=CLIPPED, explanation=explanation)
@@ -172,12 +199,12 @@ def _times_input(e: Explanation) -> Tensor:
 
 
 def gradient_seconds(model: Classifier, x: Tensor) -> float:
-    """Wall time of one loss gradient: the unit of costs."""
+    """Measure the wall time, in seconds, of one gradient of the loss at x: the unit of costs."""
     times = []
     with model.ready():
         for _ in range(REPEATS + 1):
             start = time.perf_counter()
             Linearisation(model, x[None]).gradient()
             times.append(time.perf_counter() - start)
-    # The first pass over a new network pays for its checks.
+    # The first pass does not count, because it also pays for the checks of a new network.
     return statistics.median(times[1:])

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as exceptions a person can act on."""
+"""The errors and warnings of secondsight. Their messages say in one line what is wrong and what would be accepted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ class SecondsightError(Exception):
 
 
 class InputError(SecondsightError, ValueError):
-    """An argument that cannot be used: names it, says what it may be and what it was."""
+    """An argument that cannot be used. The message names it, says what it may be and what it was.
+
+    Attributes:
+        argument: the name of the argument.
+    """
 
     def __init__(self, argument: str, may_be: str, was: object) -> None:
+        """Compose the message "ARGUMENT must be MAY_BE, not WAS".
+
+        Args:
+            argument: the name of the argument, or of the option on the command line.
+            may_be: what would be accepted, such as "a folder".
+            was: what was given; its `str` is shown.
+        """
         super().__init__(f"{argument} must be {may_be}, not {was}")
         self.argument = argument
 
@@ -20,7 +31,7 @@ class ImageError(SecondsightError, ValueError):
 
 
 class ModelError(SecondsightError):
-    """A network that cannot be explained as it is."""
+    """A network that cannot be loaded, or that cannot be explained as it is."""
 
 
 class SecondsightWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""Photographs in, pixels in [0, 1] out: safe against whatever a file may hold."""
+"""From photographs to pixels in [0, 1]. A file that is damaged, too large or no image raises an ImageError."""
 
 from __future__ import annotations
 
@@ -36,10 +36,17 @@ FILTERS = {
 
 
 def read(photograph: Photograph, channels: int = 3) -> Image.Image:
-    """The first frame of a photograph, upright, as 8-bit L, RGB or RGBA.
+    """Read the first frame of a photograph, upright, as 8-bit L, RGB or RGBA.
 
-    Grey levels of more than 8 bits are scaled, CMYK and palettes converted, transparent parts laid on white (unless the
-    network takes four channels).
+    Grey levels of more than 8 bits are scaled. CMYK and palettes are converted. Transparent parts are laid on white,
+    unless the network takes four channels.
+
+    Args:
+        photograph: a file, or a picture that Pillow has opened.
+        channels: the number of channels that the network takes: 1, 3 or 4.
+
+    Raises:
+        ImageError: if the file is missing, damaged, too large or no image.
     """
     if isinstance(photograph, Image.Image):
         name = str(getattr(photograph, "filename", "") or "the picture")
@@ -55,7 +62,7 @@ def read(photograph: Photograph, channels: int = 3) -> Image.Image:
 
 @contextmanager
 def _one_line_refusals(name: str) -> Iterator[None]:
-    """Whatever Pillow raises, as an ImageError that names the picture."""
+    """Turn every error of Pillow into an ImageError of one line that names the picture."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -67,7 +74,7 @@ def _one_line_refusals(name: str) -> Iterator[None]:
     except UnidentifiedImageError:
         raise ImageError(f"{name} is not an image that Pillow can read") from None
     except Exception as error:
-        # A decoder may raise anything on damaged bytes.
+        # On damaged bytes a decoder may raise any kind of error.
         raise ImageError(f"{name} cannot be read: {' '.join(str(error).split())}") from None
 
 
@@ -95,7 +102,7 @@ def _eight_bits(picture: Image.Image, name: str) -> Image.Image:
     low, high = levels.min(initial=0.0), levels.max(initial=0.0)
     if low < 0 or high > 65535:
         raise ImageError(f"{name} has grey levels from {low:.0f} to {high:.0f}, not 0 to 65535: pass a tensor")
-    # Mode I also holds 16-bit files; only the values tell.
+    # In mode I the range may be 8 or 16 bits; only the values tell which.
     top = 65535.0 if high > 255 or picture.mode != "I" else 255.0
     return Image.fromarray(np.round(levels / top * 255).astype(np.uint8))
 
@@ -103,16 +110,21 @@ def _eight_bits(picture: Image.Image, name: str) -> Image.Image:
 def fit(picture: Image.Image, size: tuple[int, int], resize: int | None, interpolation: str) -> Image.Image:
     """Scale the shorter side to `resize`, then cut the centre of `size` (height, width), in one step.
 
-    Without `resize` the centre is 0.875 of the largest part of the picture that has the shape of `size`.
-
     Only the part that is kept is resampled, so a very long and narrow picture costs no more than a square one.
+
+    Args:
+        picture: what to cut from.
+        size: height and width of the result.
+        resize: length of the picture's shorter side before the cut. None: the cut is 0.875 of the largest part of the
+            picture that has the shape of `size`.
+        interpolation: a name in FILTERS.
     """
     height, width = size
     if resize is None:
         scale = DEFAULT_CROP * min(picture.width / width, picture.height / height)
     else:
         scale = min(picture.size) / resize
-    # A crop larger than the scaled picture is stretched to what there is.
+    # If the crop is larger than the scaled picture, the whole side is taken and stretched.
     crop_width, crop_height = min(width * scale, picture.width), min(height * scale, picture.height)
     left, top = (picture.width - crop_width) / 2, (picture.height - crop_height) / 2
     box = (left, top, left + crop_width, top + crop_height)
@@ -120,7 +132,7 @@ def fit(picture: Image.Image, size: tuple[int, int], resize: int | None, interpo
 
 
 def to_tensor(picture: Image.Image) -> Tensor:
-    """(C, H, W) float32 in [0, 1]."""
+    """Convert an 8-bit picture to a (C, H, W) float32 tensor in [0, 1]."""
     pixels = np.asarray(picture, dtype=np.float32) / 255
     if pixels.ndim == 2:
         pixels = pixels[:, :, None]
@@ -128,5 +140,5 @@ def to_tensor(picture: Image.Image) -> Tensor:
 
 
 def example_photograph() -> Path:
-    """The photograph that comes with secondsight: Chelsea the cat, by Stefan van der Walt (CC0)."""
+    """Return the path of the photograph that comes with secondsight: Chelsea the cat, by Stefan van der Walt (CC0)."""
     return Path(str(resources.files("secondsight") / "data" / "chelsea.jpg"))

@@ -19,7 +19,11 @@ NO_PRESET = "none"
 
 
 def preset(name: str) -> Mapping[str, Any]:
-    """The options of that name; of "none", none."""
+    """Return the options of a preset. The preset "none" has no options.
+
+    Raises:
+        InputError: if there is no preset of this name.
+    """
     if name == NO_PRESET:
         return {}
     if name not in PRESETS:

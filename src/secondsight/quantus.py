@@ -1,9 +1,9 @@
-"""Our maps for the metrics of Quantus, which call an `explain_func` for each batch.
+"""Maps for the metrics of Quantus, which call an `explain_func` for each batch.
 
     metric(model=net, x_batch=x, y_batch=y, explain_func=secondsight.quantus.explain_func,
            explain_func_kwargs={"method": "caso"}, device="cpu")
 
-Pictures are as the network takes them, normalised; maps raise the loss, so positive works against the class.
+Pass pictures as the network takes them, already normalised. A map raises the loss, so positive works against the class.
 """
 
 from __future__ import annotations
@@ -35,14 +35,21 @@ def explain_func(
     device: str | None = None,
     **options: Any,
 ) -> NDArray[np.floating]:
-    """One map for each input, of its shape.
+    """Compute one map for each input, in its shape.
 
     Args:
         model: the network, from a batch to logits.
-        inputs, targets: arrays (or tensors) of inputs and of their classes.
+        inputs: an array or tensor with a batch dimension.
+        targets: the class of each input, as an array or tensor.
         method: cafo, caso, smooth-cafo or smooth-caso.
         device: where the inputs go; None: where the network is.
-        options: of `secondsight.explain`.
+        options: further options of `secondsight.explain`.
+
+    Returns:
+        An array in the shape of `inputs`.
+
+    Raises:
+        InputError: if the method is unknown, or an option cannot be used.
     """
     if method not in METHODS:
         raise InputError("method", f"one of {', '.join(METHODS)}", repr(method))

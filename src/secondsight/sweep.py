@@ -23,14 +23,20 @@ PANEL_WIDTH = 1.7
 
 @dataclass(frozen=True)
 class Sweep:
-    """CAFO and CASO at equal lambda2 over the same values of lambda1, twice: the paper's and those of the path."""
+    """CAFO and CASO at equal lambda2, along two sets of values of lambda1.
+
+    Attributes:
+        name: the file name of the photograph; empty if there is none.
+        paper: CAFO and CASO at the eight values of the paper's tables.
+        path: CAFO and CASO along the automatic path.
+    """
 
     name: str
     paper: tuple[Explanation, Explanation]
     path: tuple[Explanation, Explanation]
 
     def summaries(self) -> list[dict[str, Any]]:
-        """One record for each chosen map and its values of lambda1, ready for JSON."""
+        """Return one record for each chosen map, with the sparsity at every value of lambda1, ready for JSON."""
         pairs = {"paper": self.paper, "path": self.path}
         return [
             e.summary() | {"values": values, "path": [{"lambda1": p.lambda1, "sparsity": p.sparsity} for p in e.path]}
@@ -39,7 +45,7 @@ class Sweep:
         ]
 
     def figure(self) -> Figure:
-        """Blocks of three rows: CAFO, CASO, and the gradient clipped to CASO's sparsity; eta below each map."""
+        """Draw blocks of three rows: CAFO, CASO, and the gradient clipped to CASO's sparsity; eta below each map."""
         caso = self.path[1]
         blocks = [("The paper's values of lambda1", self.paper), ("The automatic path", self.path)]
         rows = [row for heading, pair in blocks for row in _block(heading, pair)]
@@ -48,20 +54,25 @@ class Sweep:
         return maps_figure(title, rows, PANEL_WIDTH * (STRIP_COLUMNS + 1), PAPER_COLOURS)
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows."""
+        """Return the picture that a notebook shows."""
         return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure, a PNG."""
+        """Write the figure to a PNG file."""
         save_figure(self.figure(), Path(path))
 
 
 def sweep(model: Classifier, x: Item, target: Target = None, **options: Any) -> Sweep:
-    """CAFO and CASO at the eight values of lambda1 of the paper's tables, and along the automatic path.
+    """Compute CAFO and CASO at the eight values of lambda1 of the paper's tables, and along the automatic path.
 
     Args:
-        model, x, target: as for `explain`, one photograph.
-        options: of `explain`, but for method and lambda1.
+        model: a Classifier that takes pictures.
+        x: one photograph, as for `explain`.
+        target: the class to explain; None: the predicted one.
+        options: further options of `explain`, except method and lambda1.
+
+    Returns:
+        The maps, with a figure and a record of each chosen map.
     """
     model.require_pictures()
     tensor = model.tensor(x)

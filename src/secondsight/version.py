@@ -1,3 +1,3 @@
-"""The version, apart from the package so that building a wheel imports nothing else."""
+"""The version, in a file of its own so that a build can read it without importing the package."""
 
 __version__ = "0.1.0"

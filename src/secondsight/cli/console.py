@@ -43,23 +43,33 @@ UNWRAPPED = 1000
 
 
 def printable(text: object) -> str:
-    """Text on one line that cannot steer a terminal: control characters and undecodable bytes are spelled out."""
+    """Spell out control characters and undecodable bytes: text stays on one line and cannot steer a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def complain(what: object, kind: str = "error") -> None:
-    """The one line of an error, or of a note on what was asked."""
+    """Print one line on stderr.
+
+    Args:
+        what: the message.
+        kind: "error", or "note" for something that does not stop the work.
+    """
     sys.stderr.write(f"secondsight: {kind}: {printable(what)}\n")
 
 
 def output() -> Console:
-    """Standard output, where names of files are only names."""
+    """Return the console of standard output. It prints text as it is: brackets in a file name are no markup."""
     width = None if sys.stdout.isatty() else UNWRAPPED
     return Console(width=width, markup=False, emoji=False, highlight=False)
 
 
 def report(records: Sequence[Record], columns: Sequence[str]) -> None:
-    """The table, then for each photograph what a reader should know and where its figure is."""
+    """Print the table, then for each photograph its second-order sentence, its notes and where its figure is.
+
+    Args:
+        records: one for each map; the maps of a photograph follow each other.
+        columns: keys of CELLS.
+    """
     console = output()
     if records:
         console.print(table(records, columns, console))
@@ -76,14 +86,20 @@ def report(records: Sequence[Record], columns: Sequence[str]) -> None:
 
 
 def show_json(record: Record) -> None:
-    """One line of strict JSON: what is not finite is null."""
+    """Print a record as one line of strict JSON, in which numbers that are not finite are null."""
     finite = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in record.items()}
     sys.stdout.write(json.dumps(finite, allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
 def table(records: Iterable[Record], columns: Sequence[str], console: Console) -> Table:
-    """One row per map; where that is wider than the terminal, one section per map."""
+    """Lay out one row per map; if that is wider than the terminal, one section per map.
+
+    Args:
+        records: one for each map.
+        columns: keys of CELLS.
+        console: the terminal, which has a width.
+    """
     rows = [[CELLS[name](record) for name in columns] for record in records]
     wide = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
@@ -130,7 +146,7 @@ CELLS: dict[str, Callable[[Record], str]] = {
 
 @contextmanager
 def warnings_caught() -> Iterator[list[warnings.WarningMessage]]:
-    """What any library warns users of, to become notes; what it warns developers of is dropped."""
+    """Collect the UserWarnings of any library, to be shown as notes. Warnings for developers are dropped."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)

@@ -49,6 +49,8 @@ Pages = Annotated[int, typer.Option(metavar="N", min=1, help="Pages of figures w
 
 
 def _simulated(name: str, reproduce: Callable[..., Finding]) -> None:
+    """Add the command of a result that needs no photographs."""
+
     def command(out: Out = Path("out/paper"), quick: Quick = False, seed: options.Seed = 0) -> None:
         require_folder(out)
         _show(_simulate(name, reproduce, quick, seed), out)
@@ -57,6 +59,8 @@ def _simulated(name: str, reproduce: Callable[..., Finding]) -> None:
 
 
 def _on_photographs(name: str, measurement: Measurement) -> None:
+    """Add the command of a result that is measured on photographs."""
+
     def command(
         images: Images,
         model: Models = zoo.DEFAULT,
@@ -116,7 +120,7 @@ def _everything(
                 complain(f"{name} is left out: {error}", "note")
                 continue
             _show(found[-1][1], run.folder)
-            # After each, for an hour may pass before the next.
+            # After each result, because an hour may pass before the next.
             write_report(found, out)
     output().print(f"report: {', '.join(map(str, write_report(found, out)))}", soft_wrap=True)
 
@@ -153,6 +157,7 @@ def _measured(name: str, measurement: Measurement, run: Run) -> Finding:
 
 
 def _add(name: str, reproduce: Callable[..., Finding], command: Callable[..., None], example: str) -> None:
+    """Add a command; its help is the first line of the module that reproduces the result."""
     first, _, _ = (sys.modules[reproduce.__module__].__doc__ or "").partition("\n")
     paper_app.command(name, help=first, epilog=f"Example: {example}")(command)
 

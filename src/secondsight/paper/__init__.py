@@ -1,4 +1,4 @@
-"""The paper, reproduced: one file for each result, and its own algorithm to compare with."""
+"""The results of the paper, measured anew: one file for each, and the paper's own algorithm to compare with."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ SIMULATED: dict[str, Callable[..., Finding]] = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """A result on photographs.
+    """A result that is measured on photographs.
 
-    most: of so many photographs at most in a run of everything; alone it takes all.
-    preset: the table of the paper it follows unless told otherwise; None: it takes no preset.
-    paged: whether its figure can have several pages.
+    Attributes:
+        reproduce: measures it.
+        most: how many photographs `secondsight paper all` measures at most; None: all. Its own command takes all.
+        preset: the table of the paper whose options it uses by default; None: it takes no preset.
+        paged: whether its figure can have several pages.
     """
 
     reproduce: Callable[[Run], Finding]

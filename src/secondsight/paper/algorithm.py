@@ -1,7 +1,7 @@
 """The paper's own algorithm for CASO (sections 3.1 and 4): the historical baseline.
 
 Power iterations for L, then, for each lambda1, FISTA from zero with step 0.1, halved whenever the step does not raise
-the surrogate enough, ten iterations. It has no certificate and stops wherever ten iterations have led.
+the surrogate enough. It stops after ten iterations and has no certificate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ Product = Callable[[Tensor], Tensor]
 
 
 def power_iterations(product: Product, size: int, iterations: int = 10, seed: int = 0) -> float:
-    """The Rayleigh quotient after so many steps from a random vector: an estimate of L from below."""
+    """Estimate L, the largest eigenvalue of H, from below: the Rayleigh quotient after some steps of the power method.
+
+    Args:
+        product: v to Hv.
+        size: the length of v.
+        iterations: the number of steps, each one product.
+        seed: of the random start.
+    """
     v = torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     value = 0.0
     for _ in range(iterations):
@@ -37,7 +44,24 @@ def backtracking_fista(
     step: float = 0.1,
     decay: float = 0.5,
 ) -> Tensor:
-    """Ten accelerated proximal steps on the negated objective, the step halved until it majorises."""
+    """Take accelerated proximal steps on the negated objective
+
+        lambda2 |D|^2 - g'D - 1/2 D'HD + lambda1 |D|_1
+
+    from D = 0. Each step is shortened until the quadratic model of the smooth part lies above it.
+
+    Args:
+        gradient: g.
+        product: v to Hv.
+        lambda1: weight of the sparsity penalty.
+        lambda2: weight of the penalty on large changes.
+        iterations: the number of steps.
+        step: the first step size.
+        decay: factor by which a step that is too long is shortened.
+
+    Returns:
+        D after the last step.
+    """
 
     def smooth(delta: Tensor, h_delta: Tensor) -> float:
         return float(lambda2 * delta @ delta - gradient @ delta - delta @ h_delta / 2)

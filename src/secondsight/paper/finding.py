@@ -1,4 +1,4 @@
-"""What a reproduction of one result of the paper comes to: the claim, what was measured, a verdict, and the numbers."""
+"""The outcome of one result of the paper: the claim, what was measured, a verdict, the numbers and the figures."""
 
 from __future__ import annotations
 
@@ -17,9 +17,16 @@ Verdict = Literal["holds", "holds in part", "does not hold", "beyond the paper"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One result.
+    """The outcome of one result of the paper.
 
-    name: of the command. where: in the paper. numbers: everything the figures were drawn from.
+    Attributes:
+        name: of its command.
+        where: its place in the paper.
+        claim: what the paper says.
+        measured: what was found here, in sentences.
+        verdict: whether the claim holds.
+        numbers: everything the figures were drawn from, ready for JSON.
+        figures: one for each page.
     """
 
     name: str
@@ -36,7 +43,11 @@ class Finding:
         return [f"{self.name}{f'-{number}' if number > 1 else ''}.png" for number in range(1, len(self.figures) + 1)]
 
     def write(self, folder: Path) -> list[Path]:
-        """The figures and NAME.json, each whole or not at all."""
+        """Write the figures and NAME.json, each whole or not at all.
+
+        Returns:
+            The files.
+        """
         pictures = [folder / name for name in self.pictures]
         for figure, path in zip(self.figures, pictures, strict=True):
             save_figure(figure, path)

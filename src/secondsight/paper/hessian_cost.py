@@ -17,7 +17,11 @@ LARGEST = 20
 
 
 def hessian_cost(run: Run) -> Finding:
-    """On the first photograph."""
+    """Time the whole decomposition of the Hessian and the largest eigenpairs alone, on the first photograph.
+
+    Args:
+        run: the network, the photographs and where the records are kept.
+    """
     settings, (record,) = run.records("hessian-cost", lambda file: measure(run, file), run.files[:1], format=1)
     values, top, unit = record["eigenvalues"], record["top"], record["gradient_seconds"]
     whole, some = record["whole_seconds"], record["top_seconds"]
@@ -36,6 +40,7 @@ def hessian_cost(run: Run) -> Finding:
 
 
 def measure(run: Run, file: Path) -> Record:
+    """Time one gradient, the largest eigenpairs and the whole decomposition at one photograph, in seconds."""
     x = run.model.tensor(file)
     unit = gradient_seconds(run.model, x)
     h = input_hessian(run.model, x, curvature="gauss-newton")

@@ -23,6 +23,11 @@ PAIRS = 3
 
 
 def hessian_examples(run: Run) -> Finding:
+    """Measure the angle of CASO and CAFO for the least and the most confident predictions, and draw both maps.
+
+    Args:
+        run: the network, the photographs and where the records are kept.
+    """
     run.model.require_pictures()
     settings, records = run.records("hessian-examples", lambda file: confidence(run.model, file), format=1)
     low, high = extremes(run, run.files, records)
@@ -45,7 +50,16 @@ def hessian_examples(run: Run) -> Finding:
 
 
 def extremes(run: Run, files: Sequence[Path], records: Sequence[Record]) -> tuple[list[Explanation], list[Explanation]]:
-    """CASO of the least and of the most confident."""
+    """Explain the least and the most confident predictions by CASO, up to three of each.
+
+    Args:
+        run: the network and the options.
+        files: the photographs.
+        records: the confidence of each photograph, in the same order.
+
+    Returns:
+        The maps of the least confident and those of the most confident.
+    """
     order = sorted(range(len(files)), key=lambda i: records[i]["probability"])
     pairs = min(PAIRS, len(files) // 2) or 1
     asked: dict[str, Any] = {"lambda1": 0.0, **run.options, "seed": run.seed}
@@ -54,6 +68,7 @@ def extremes(run: Run, files: Sequence[Path], records: Sequence[Record]) -> tupl
 
 
 def confidence(model: Classifier, file: Path) -> Record:
+    """Return the predicted class of a photograph and its probability."""
     with torch.no_grad():
         p = model(model.tensor(file)[None])[0].double().softmax(0)
     return {"probability": float(p.max()), "target": int(p.argmax())}

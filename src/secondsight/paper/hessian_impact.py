@@ -1,7 +1,7 @@
 """Figure 1: the confidence of a prediction against the difference that second order makes, without sparsity.
 
-The paper fixes c1 = 10. But as p tends to 1 the Hessian itself tends to 0, and beside a fixed c1 anything that small
-leaves CASO parallel to CAFO. So the same is measured with c1 in proportion to L.
+The paper fixes c1 = 10. But as p tends to 1 the Hessian itself tends to 0, and a Hessian that is small beside c1 leaves
+CASO nearly parallel to CAFO, whatever its structure. So the same is measured with c1 in proportion to L.
 
 Beyond the paper, theorem 4 for finite p: H = p/(1-p) gg' + R, where R is the covariance, within the other classes, of
 their logits' gradients (the law of total variance). With a = 2 lambda2, CASO solves (aI - R) D = s g for some number s:
@@ -43,6 +43,11 @@ SMALLEST = 1e-300
 
 
 def hessian_impact(run: Run) -> Finding:
+    """Measure the distance of CASO and CAFO and its rank correlation with the confidence, for several c1.
+
+    Args:
+        run: the network, the photographs and where the records are kept.
+    """
     settings, records = run.records(
         "hessian-impact",
         lambda file: measure(run.model, file, run.seed),
@@ -82,14 +87,29 @@ def hessian_impact(run: Run) -> Finding:
 
 
 def verdict(rho: float, rho_relative: float) -> Verdict:
-    """Whether the distance falls with the confidence, also where it cannot do so by the size of H alone."""
+    """Judge whether the distance of CASO and CAFO falls with the confidence.
+
+    Args:
+        rho: rank correlation of distance and confidence at c1 = 10.
+        rho_relative: the same at c1 = L/4, where the size of H alone has no effect.
+    """
     if rho >= -0.3:
         return "does not hold"
     return "holds" if rho_relative < -0.3 else "holds in part"
 
 
 def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> Record:
-    """Degrees between CASO and CAFO at lambda1 = 0 for several c1, on one basis of exact products."""
+    """Measure the degrees between CASO and CAFO at lambda1 = 0 for several c1, from the same Hessian products.
+
+    Args:
+        model: the network.
+        file: the photograph.
+        seed: of the eigenvalue estimate's start.
+        choice: the curvature, as for `explain`.
+
+    Returns:
+        The angles and their error bounds by c1 and by c1 / L, and what the rank-one part p/(1-p) gg' of H explains.
+    """
     with model.ready():
         curvature, _ = curvature_at(model, model.tensor(file), choice=choice)
         g = curvature.gradient
@@ -136,13 +156,13 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
         "angle_relative": {share: degrees for share, (degrees, _) in relative.items()},
         "angle_relative_error": {share: error for share, (_, error) in relative.items()},
         "explained": min(1.0, rank_one / top) if top > 0 else 1.0,
-        # A Ritz value: from below, and near on a basis that holds g and its products.
+        # A Ritz value: a lower bound, and close because the basis holds g and its products.
         "rest": max(0.0, float(torch.linalg.eigvalsh(rest)[-1])) if len(rest) else 0.0,
     }
 
 
 def bound(record: Record) -> float:
-    """|R| / (2 lambda2) at c1 = 10."""
+    """Return |R| / (2 lambda2) at c1 = 10, the bound on the sine of the angle between CASO and CAFO."""
     return float(record["rest"] / (record["L"] + 20))
 
 
@@ -151,12 +171,12 @@ def _sine(record: Record) -> float:
 
 
 def distance(degrees: float) -> float:
-    """Frobenius distance of two maps of unit L2 norm at that angle."""
+    """Return the Frobenius distance of two maps of unit norm with this angle between them."""
     return 2 * math.sin(math.radians(degrees) / 2)
 
 
 def rank_correlation(x: list[float], y: list[float]) -> float:
-    """Spearman's; 0 where one side is constant."""
+    """Return Spearman's rank correlation; 0 if one side is constant."""
     if len(x) < 2:
         return 0.0
     ranks = torch.stack([_ranks(x), _ranks(y)])
@@ -166,14 +186,19 @@ def rank_correlation(x: list[float], y: list[float]) -> float:
 
 
 def _ranks(values: list[float]) -> Tensor:
-    """Ties share their mean rank."""
+    """Rank values from 1; equal values share their mean rank."""
     _, place, counts = torch.tensor(values, dtype=torch.float64).unique(return_inverse=True, return_counts=True)
     mean: Tensor = (counts.cumsum(0) - (counts + 1) / 2)[place]
     return mean
 
 
 def ends(sure: list[float], distances: list[float]) -> tuple[float, float]:
-    """Mean distance of the tenth of lowest and of highest confidence."""
+    """Return the mean distance of the least confident tenth and that of the most confident tenth.
+
+    Args:
+        sure: the confidence of each photograph.
+        distances: the distance of CASO and CAFO of each photograph.
+    """
     ordered = [d for _, d in sorted(zip(sure, distances, strict=True))]
     tenth = max(1, len(ordered) // BINS)
     return fmean(ordered[:tenth]), fmean(ordered[-tenth:])
@@ -198,7 +223,15 @@ def _figure(
 
 
 def scatter(ax: Axes, sure: list[float], values: list[float], label: str, title: str) -> None:
-    """Values by confidence, with the mean of each tenth of the range."""
+    """Draw values against the confidence, with the mean of each tenth of its range.
+
+    Args:
+        ax: where to draw.
+        sure: the confidence of each photograph.
+        values: one for each photograph.
+        label: what the values are.
+        title: the line above.
+    """
     ax.scatter(sure, values, s=8, alpha=0.5, edgecolors="none")
     centres = [(i + 0.5) / BINS for i in range(BINS)]
     inside = [[v for p, v in zip(sure, values, strict=True) if i <= min(p, 0.999) * BINS < i + 1] for i in range(BINS)]

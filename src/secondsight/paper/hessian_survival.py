@@ -26,6 +26,11 @@ METHODS = ("caso", "smooth-caso")
 
 
 def hessian_survival(run: Run) -> Finding:
+    """Measure the angle of CASO and CAFO without and with a sparsity penalty, with and without noisy copies.
+
+    Args:
+        run: the network, the photographs and where the records are kept.
+    """
     settings, records = run.records("hessian-survival", lambda file: measure(run, file), n=SAMPLES, format=1)
     dense, sparse = ({m: fmean(r[m][key] for r in records) for m in METHODS} for key in ("dense", "chosen"))
     common = {m: fmean(r[m]["common"] for r in records) for m in METHODS}
@@ -48,6 +53,7 @@ def hessian_survival(run: Run) -> Finding:
 
 
 def measure(run: Run, file: Path) -> Record:
+    """Measure one photograph: the angle of CASO and CAFO at lambda1 = 0, at the chosen lambda1 and along the path."""
     record: Record = {}
     for method in METHODS:
         e: Explanation = explain(run.model, file, method, n=SAMPLES, seed=run.seed)
@@ -63,7 +69,7 @@ def measure(run: Run, file: Path) -> Record:
 
 
 def _along(e: Explanation) -> list[dict[str, float]]:
-    """The angle at each lambda1 of the path, over lambda1_max."""
+    """Return the angle of CASO and CAFO at each lambda1 of the path, with lambda1 as a share of lambda1_max."""
     assert e.gradient is not None
     assert e.lambda1_max is not None
     g = e.gradient.double().flatten()
@@ -75,7 +81,7 @@ def _along(e: Explanation) -> list[dict[str, float]]:
 
 
 def angle(u: Tensor, v: Tensor) -> float:
-    """Degrees; 0 where both maps are empty, 90 where one is."""
+    """Return the degrees between two maps; 0 if both are zero, 90 if only one is."""
     u, v = u.double().flatten(), v.double().flatten()
     if not bool(u.any()) or not bool(v.any()):
         return 0.0 if bool(u.any()) == bool(v.any()) else 90.0
@@ -83,7 +89,7 @@ def angle(u: Tensor, v: Tensor) -> float:
 
 
 def common(u: Tensor, v: Tensor) -> float:
-    """The share of the entries that either map keeps that both keep."""
+    """Of the entries that at least one map keeps, return the share that both keep; 1 if both maps are zero."""
     kept, both = (u != 0) | (v != 0), (u != 0) & (v != 0)
     return float(both.sum() / kept.sum()) if bool(kept.any()) else 1.0
 

@@ -26,6 +26,11 @@ SHOWN, PIXELS = 3, 2000
 
 
 def input_multiplication(run: Run) -> Finding:
+    """Compare maps with and without the factor: brightness, invariance under a shift, completeness.
+
+    Args:
+        run: the network, the photographs and where the records are kept.
+    """
     run.model.require_pictures()
     settings, records = run.records(
         "input-multiplication",
@@ -54,12 +59,19 @@ def input_multiplication(run: Run) -> Finding:
 
 
 def measure(model: Classifier, file: Path, seed: int) -> Record:
+    """Measure each method on one photograph, with and without multiplication by the input.
+
+    Returns:
+        By method, each also with the factor (`..._times`): the rank correlation of the map with the picture's
+        brightness, and how much the map changes when the input is shifted and the network takes the shift back. For
+        Integrated Gradients also by which share the sum of the map misses f(x) - f(0).
+    """
     x = model.tensor(file)
     brightness = _some(x.sum(0), seed)
     record: Record = {key: {} for key in ("brightness", "brightness_times", "shift", "shift_times")}
     shifted = _shifted(model)
     for method in METHODS:
-        # Integrated Gradients from the shifted black: the same path through the same network.
+        # Integrated Gradients from the shifted black takes the same path through the same network: an equal map.
         delta = _map(model, x, method, seed)
         other = _map(shifted, x + SHIFT, method, seed) if method != "integrated-gradients" else delta
         record["brightness"][method] = rank_correlation(_some(delta.abs().sum(0), seed), brightness)
@@ -82,7 +94,7 @@ def _map(model: Classifier, x: Tensor, method: str, seed: int) -> Tensor:
 
 
 def _shifted(model: Classifier) -> Classifier:
-    """The same decisions for pictures that are brighter by SHIFT."""
+    """Make a network that decides for pictures brighter by SHIFT as the given one does for the pictures themselves."""
 
     class Shifted(nn.Module):
         def __init__(self) -> None:
@@ -97,7 +109,7 @@ def _shifted(model: Classifier) -> Classifier:
 
 
 def _some(values: Tensor, seed: int) -> list[float]:
-    """The same few pixels every time: ranks of all would take minutes."""
+    """Return the values of PIXELS random pixels, the same in every call, because ranks of all would take minutes."""
     chosen = torch.randperm(values.numel(), generator=torch.Generator().manual_seed(seed))[:PIXELS]
     some: list[float] = values.flatten()[chosen].tolist()
     return some

@@ -22,6 +22,11 @@ KINDS = ("cafo", "caso", "clipped")
 
 
 def lambda1_sweep(run: Run) -> Finding:
+    """Check that sparsity rises with lambda1, and count kept pixels without a kept neighbour in each kind of map.
+
+    Args:
+        run: the network, the photographs and where the records are kept.
+    """
     settings, records = run.records("lambda1-sweep", lambda file: measure(run.model, file, run.seed), format=1)
     rising = sum(r["rising"] for r in records)
     lonely = {kind: fmean(r["lonely"][kind] for r in records) for kind in KINDS}
@@ -42,6 +47,7 @@ def lambda1_sweep(run: Run) -> Finding:
 
 
 def measure(model: Classifier, file: Path, seed: int) -> Record:
+    """Measure one photograph: the sparsity at the paper's values of lambda1, and the lonely pixels of chosen maps."""
     cafo, caso = sweep(model, file, seed=seed).paper
     assert caso.gradient is not None
     etas = {e.method: [point.sparsity for point in e.path] for e in (cafo, caso)}
@@ -52,14 +58,14 @@ def measure(model: Classifier, file: Path, seed: int) -> Record:
         "lambda1": {"cafo": cafo.lambda1, "caso": caso.lambda1},
         "values": [point.lambda1 for point in caso.path],
         "eta": etas,
-        # The path falls in lambda1.
+        # The path goes from the largest lambda1 to the smallest.
         "rising": all(map(_falls, etas.values())),
         "lonely": {kind: lonely_share(delta) for kind, delta in shown.items()},
     }
 
 
 def lonely_share(delta: Tensor) -> float:
-    """The share of kept pixels none of whose eight neighbours is kept."""
+    """Return the share of kept pixels that have no kept pixel among their eight neighbours."""
     kept = (delta != 0).any(0).double()
     if not bool(kept.any()):
         return 0.0
@@ -70,5 +76,5 @@ def lonely_share(delta: Tensor) -> float:
 
 
 def _falls(etas: list[float]) -> bool:
-    # To within what the tolerance of the certificate leaves open.
+    # A thousandth is allowed, because maps are only optimal up to the tolerance of their certificate.
     return all(before >= after - 1e-3 for before, after in itertools.pairwise(etas))

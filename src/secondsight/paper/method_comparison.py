@@ -1,6 +1,6 @@
 """Figure 4 and appendix H: photographs by methods, and whether the maps lie on the object where its box is known.
 
-A file boxes.csv beside the photographs or one folder up (columns file, x0, y0, x1, y1) tells where the objects are.
+The boxes come from a file boxes.csv (columns file, x0, y0, x1, y1) in the folder of the photographs or the one above.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ Box = tuple[float, float, float, float]
 
 
 def comparison(run: Run) -> Finding:
+    """Compare all methods by the share of each map that lies in the object's box, and draw the maps.
+
+    Args:
+        run: the network, the photographs and where the records are kept.
+    """
     run.model.require_pictures()
     boxes = read_boxes(run.files[0].parent)
     maps = run.folder / "comparison-maps"
@@ -55,7 +60,7 @@ def comparison(run: Run) -> Finding:
     pairs = [(ours, rival) for ours in OURS for rival in RIVALS] if focus else []
     ahead = sum(focus[ours] > focus[rival] for ours, rival in pairs)
     clearly = sum(_clearly_above(shares[ours], shares[rival]) for ours, rival in pairs)
-    told = "; ".join(f"{TITLES[m]} {focus[m]:.2f}{_error(values)}" for m, values in shares.items())
+    in_words = "; ".join(f"{TITLES[m]} {focus[m]:.2f}{_error(values)}" for m, values in shares.items())
     return Finding(
         name="comparison",
         where="Figure 4, appendix H",
@@ -64,7 +69,7 @@ def comparison(run: Run) -> Finding:
         measured=f"{run.model.name}, {len(records)} photographs. "
         + (
             f"How much of a map lies in the object's box, over what the box's area would hold by chance, "
-            f"with the standard error of the mean: {told}. Of the {len(pairs)} pairs that the claim makes, ours is "
+            f"with the standard error of the mean: {in_words}. Of the {len(pairs)} pairs that the claim makes, ours is "
             f"ahead in {ahead}, and in {clearly} by more than two standard errors of the difference."
             if focus
             else "No boxes.csv was found, so only the eye can tell."
@@ -83,7 +88,7 @@ def comparison(run: Run) -> Finding:
 
 
 def _standard_error(values: list[float]) -> float:
-    """Of their mean; infinite for a single one."""
+    """Return the standard error of the mean; infinite for a single value."""
     return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
 
 
@@ -92,12 +97,24 @@ def _error(values: list[float]) -> str:
 
 
 def _clearly_above(a: list[float], b: list[float]) -> bool:
-    """By more than two standard errors, photograph by photograph."""
+    """Tell whether the mean difference of a and b, photograph by photograph, is above two standard errors of it."""
     differences = [x - y for x, y in zip(a, b, strict=True)]
     return fmean(differences) > 2 * _standard_error(differences)
 
 
 def measure(run: Run, file: Path, boxes: list[Box], maps: Path) -> Record:
+    """Explain one photograph by all methods and keep the maps for the figure.
+
+    Args:
+        run: the network and the options.
+        file: the photograph.
+        boxes: where the objects are, in pixels of the photograph.
+        maps: the folder in which the maps are kept.
+
+    Returns:
+        The share of the picture in the boxes (`area`), the share of each map in them (`inside`), and what each map
+        cost.
+    """
     (entries,) = compare(run.model, file, "all", **run.options, seed=run.seed).rows
     shades = {entry.method: normalise(entry.explanation.delta.numpy()) for entry in entries}
     seen = entries[0].explanation
@@ -118,7 +135,7 @@ def measure(run: Run, file: Path, boxes: list[Box], maps: Path) -> Record:
 
 
 def object_mask(model: Classifier, file: Path, boxes: list[Box]) -> Tensor:
-    """Which pixels of what the network sees lie in a box: the boxes, cut and scaled as the photograph is."""
+    """Mark the pixels of the network's input that lie in a box. Boxes are cut and scaled like the photograph."""
     photograph = read(file, model.channels)
     drawn = Image.new("RGB", photograph.size)
     for box in boxes:
@@ -127,7 +144,14 @@ def object_mask(model: Classifier, file: Path, boxes: list[Box]) -> Tensor:
 
 
 def read_boxes(folder: Path) -> dict[str, list[Box]]:
-    """The boxes of each file, from boxes.csv; none where there is no such file."""
+    """Read the boxes of each photograph from boxes.csv, in this folder or the one above.
+
+    Returns:
+        The boxes by file name; empty if there is no boxes.csv.
+
+    Raises:
+        SecondsightError: if a column is missing or not filled in.
+    """
     found: dict[str, list[Box]] = defaultdict(list)
     for path in (folder / "boxes.csv", folder.parent / "boxes.csv"):
         if not path.is_file():

@@ -1,8 +1,8 @@
 """Appendix F.3: the same scatter and examples for a network that is not piecewise linear.
 
-A network that is, is made smooth: softplus(beta) in place of each ReLU, with the smallest beta that stays within 3
-points of its accuracy; that needs labels. Others (timm:seresnet50@FILE, say) are taken as they are. There the true
-Hessian is not the Gauss-Newton matrix: both are measured.
+A piecewise-linear network is made smooth: softplus(beta) in place of each ReLU, with the smallest beta that stays
+within 3 points of its accuracy; that needs labels. Other networks (timm:seresnet50@FILE, say) are taken as they are. In
+a smooth network the true Hessian is not the Gauss-Newton matrix, so both are measured.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ EXAMPLES = 2
 
 
 def non_relu(run: Run) -> Finding:
+    """Measure the distance of CASO and CAFO by both Hessians, and its rank correlation with the confidence.
+
+    Args:
+        run: the network, the photographs and where the records are kept.
+    """
     run.model.require_pictures()
     model, made, accuracies = _smooth_network(run)
     files = evenly(run.files, HESSIANS)
@@ -79,7 +84,7 @@ def non_relu(run: Run) -> Finding:
 
 
 def _smooth_network(run: Run) -> tuple[Classifier, str, dict[str, float]]:
-    """The network to measure, how it came about in words, and the accuracies that decided."""
+    """Return the network to measure, how it was made, in words, and the accuracy at each beta."""
     model = run.model
     with model.ready():
         if not is_piecewise_linear(model, model.tensor(run.files[0])):
@@ -126,7 +131,7 @@ def _figure(name: str, records: list[Record], sure: list[float], away: dict[str,
 
 
 def _examples(run: Run, model: Classifier) -> Figure:
-    """CAFO and CASO, by both Hessians, of the least confident pictures."""
+    """Draw CAFO, and CASO by both Hessians, of the least confident pictures."""
     least = sorted(run.pictures, key=lambda file: confidence(model, file)["probability"])[:EXAMPLES]
     rows = []
     for file in least:

@@ -1,4 +1,4 @@
-"""The photographs of a run, and what is known of each: kept line by line, so that an interrupted run goes on."""
+"""The photographs of a run, and a file with the record of each, so that an interrupted run goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ Record = dict[str, Any]
 
 
 def photographs(folder: Path, option: str = "--images") -> list[Path]:
-    """The folder's images by name."""
+    """List the images of a folder, sorted by name.
+
+    Args:
+        folder: where to look.
+        option: the command's option that named the folder, for the message.
+
+    Raises:
+        InputError: if there is no such folder, or no image in it.
+    """
     if not folder.is_dir():
         raise InputError(option, "a folder", repr(str(folder)))
     files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
@@ -28,7 +36,16 @@ def photographs(folder: Path, option: str = "--images") -> list[Path]:
 
 
 def readable(files: Iterable[Path], left_out: Callable[[str], None], option: str = "--images") -> list[Path]:
-    """Those that can be read; a run of hours should not end at one that is damaged."""
+    """Return the photographs that can be read, so that a run of hours does not end at a damaged one.
+
+    Args:
+        files: the photographs.
+        left_out: called with a sentence for each that cannot be read.
+        option: the command's option that named the folder, for the message.
+
+    Raises:
+        InputError: if none can be read.
+    """
     kept = []
     for file in files:
         try:
@@ -43,12 +60,25 @@ def readable(files: Iterable[Path], left_out: Callable[[str], None], option: str
 
 
 class Ledger:
-    """Records by photograph in a file of JSON lines, under a first line that says what they are records of.
+    """A file of JSON lines with a record of each photograph. Its first line holds the settings of the measurement.
 
-    A file of other settings is begun anew; a line that an interrupt cut short is left out.
+    Attributes:
+        path: the file.
+        records: by file name of the photograph.
     """
 
     def __init__(self, path: Path, settings: Record) -> None:
+        """Open the file and read the records of an earlier run.
+
+        If the file has other settings, its records are dropped. So is a line that an interrupt cut short.
+
+        Args:
+            path: the file; it is created with its folders if it is not there.
+            settings: everything that the records depend on.
+
+        Raises:
+            SecondsightError: if the file cannot be written.
+        """
         self.path = path
         self.records: dict[str, Record] = {}
         lines = path.read_text("utf-8").splitlines() if path.is_file() else []
@@ -67,7 +97,16 @@ class Ledger:
     def fill(
         self, files: Iterable[Path], measure: Callable[[Path], Record], done: Callable[[int], None]
     ) -> list[Record]:
-        """A record for each file, measured where there is none yet."""
+        """Measure the photographs that have no record yet.
+
+        Args:
+            files: the photographs.
+            measure: makes the record of one.
+            done: called after each with the number of photographs done.
+
+        Returns:
+            One record for each photograph, old or new.
+        """
         found = []
         for number, file in enumerate(files):
             if file.name not in self.records:
@@ -93,7 +132,16 @@ def _parsed(line: str) -> Record | None:
 
 
 def read_labels(folder: Path) -> dict[str, int]:
-    """The class of each file, from labels.csv or boxes.csv (columns file and class_index) there or one folder up."""
+    """Read the class of each photograph from labels.csv, or else boxes.csv (columns file and class_index).
+
+    Each is looked for in this folder, then in the one above.
+
+    Returns:
+        The class indices by file name; empty if there is no such file.
+
+    Raises:
+        SecondsightError: if a column is missing or not filled in.
+    """
     for path in (parent / name for name in ("labels.csv", "boxes.csv") for parent in (folder, folder.parent)):
         if path.is_file():
             try:

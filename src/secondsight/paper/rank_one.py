@@ -19,6 +19,12 @@ INPUTS = 4096
 
 
 def rank_one(quick: bool = False, seed: int = 0) -> Finding:
+    """Compute the error of the rank-one Hessian by the number of classes and by the confidence.
+
+    Args:
+        quick: fewer points and a quarter of the inputs.
+        seed: of the random W.
+    """
     points = 6 if quick else 20
     inputs = INPUTS // 4 if quick else INPUTS
     generator = torch.Generator().manual_seed(seed)
@@ -56,7 +62,14 @@ def rank_one(quick: bool = False, seed: int = 0) -> Finding:
 
 
 def error(gram: Tensor, eps: float) -> float:
-    """|H - gg'/(eps (c-1))| / |H|, Frobenius norms, from W'W: |W M W'|^2 = trace(M W'W M W'W)."""
+    """Return |H - gg'/(eps (c-1))| / |H| in Frobenius norms, without any d x d matrix.
+
+    Uses |W M W'|^2 = trace(M W'W M W'W).
+
+    Args:
+        gram: W'W, of shape (c, c).
+        eps: the probability of each of the c - 1 unlikely classes.
+    """
     c = len(gram)
     p = torch.full((c,), eps, dtype=torch.float64)
     p[0] = 1 - (c - 1) * eps

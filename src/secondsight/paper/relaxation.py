@@ -30,9 +30,12 @@ BISECTIONS = 60
 class Trial:
     """One random problem at one k.
 
-    restricted: a lower bound of the constant: the smallest eigenvalue of A'A over d, which holds on every cone.
-    same_solution: as in the L1 ball that the brute-force solution lies on.
-    same_support: as the L1 solution with k entries.
+    Attributes:
+        coupling: L / (2 lambda2).
+        k: how many entries the map may have.
+        restricted: a lower bound of the restricted eigenvalue, on every cone: the smallest eigenvalue of A'A over d.
+        same_solution: whether the brute-force map is also the best in the L1 ball that it lies on.
+        same_support: whether the brute-force map keeps the same entries as the L1 solution with k entries.
     """
 
     coupling: float
@@ -43,6 +46,12 @@ class Trial:
 
 
 def relaxation(quick: bool = False, seed: int = 0) -> Finding:
+    """Solve random problems by brute force and with the L1 penalty, and count how often they agree.
+
+    Args:
+        quick: 5 instead of 40 problems for each coupling and k.
+        seed: of the random problems.
+    """
     generator = torch.Generator().manual_seed(seed)
     repeats = 5 if quick else 40
     trials = [trial(coupling, k, generator) for coupling in COUPLINGS for _ in range(repeats) for k in SIZES]
@@ -65,6 +74,13 @@ def relaxation(quick: bool = False, seed: int = 0) -> Finding:
 
 
 def trial(coupling: float, k: int, generator: torch.Generator) -> Trial:
+    """Draw a random problem with lambda2 = 1 and compare its brute-force and L1 solutions.
+
+    Args:
+        coupling: L / (2 lambda2), below 1.
+        k: how many entries the map may have.
+        generator: the source of randomness.
+    """
     q, _ = torch.linalg.qr(torch.randn(INPUTS, INPUTS, generator=generator, dtype=torch.float64))
     values = torch.rand(INPUTS, generator=generator, dtype=torch.float64)
     # With lambda2 = 1, L = 2 coupling.
@@ -82,7 +98,13 @@ def trial(coupling: float, k: int, generator: torch.Generator) -> Trial:
 
 
 def best_of_size(factor: Tensor, g: Tensor, k: int) -> Tensor:
-    """The best D with at most k entries, by trying every support."""
+    """Find the best D with at most k entries by trying every support.
+
+    Args:
+        factor: F with H = F'F; lambda2 is 1.
+        g: the gradient.
+        k: the number of entries.
+    """
     q = 2 * torch.eye(len(g), dtype=torch.float64) - factor.T @ factor
     best, highest = torch.zeros_like(g), 0.0
     for support in map(list, itertools.combinations(range(len(g)), k)):
@@ -95,12 +117,12 @@ def best_of_size(factor: Tensor, g: Tensor, k: int) -> Tensor:
 
 
 def best_in_ball(factor: Tensor, g: Tensor, radius: float) -> Tensor:
-    """The best D in the L1 ball: the smallest lambda1 whose map lies in it."""
+    """Find the best D with |D|_1 <= radius: the map of the smallest lambda1 that lies in the ball."""
     return _first(factor, g, lambda delta: float(delta.abs().sum()) <= radius)
 
 
 def penalised_with(factor: Tensor, g: Tensor, k: int) -> Tensor:
-    """The map of the smallest lambda1 that leaves at most k entries."""
+    """Find the map of the smallest lambda1 that leaves at most k entries."""
     return _first(factor, g, lambda delta: int((delta != 0).sum()) <= k)
 
 

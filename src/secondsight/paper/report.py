@@ -21,7 +21,15 @@ Entry = tuple[Path, Finding]
 
 
 def write_report(entries: Sequence[Entry], folder: Path) -> list[Path]:
-    """report.md and report.html above the folders with the pictures. Networks stand side by side under each result."""
+    """Write report.md and report.html. Under each result stands what was found for each network.
+
+    Args:
+        entries: the findings with their folders, which lie in `folder`.
+        folder: where the report goes.
+
+    Returns:
+        The two files.
+    """
     groups: dict[str, list[Entry]] = {}
     for place, finding in entries:
         groups.setdefault(finding.name, []).append((place.relative_to(folder), finding))
@@ -37,7 +45,7 @@ def _pictures(place: Path, finding: Finding) -> list[str]:
 
 
 def _verdicts(group: Sequence[Entry]) -> str:
-    """One for each network, by its folder."""
+    """List the verdict for each network, named by its folder."""
     return "; ".join(f"{place.name}: {f.verdict}" if place.name else f.verdict for place, f in group)
 
 

@@ -1,4 +1,4 @@
-"""What a measurement on photographs is given, and where it keeps what it found."""
+"""The input of a measurement on photographs, and the folder for its records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from secondsight.model import Classifier
 from secondsight.paper.photographs import Ledger, Record
 
 
-def _nobody(number: int) -> None:
+def _no_progress(number: int) -> None:
     pass
 
 
@@ -20,11 +20,15 @@ def _nobody(number: int) -> None:
 class Run:
     """One network on some photographs.
 
-    files: the photographs that are measured. shown: those whose maps are drawn; None: the same.
-    out: the folder of all results; those of one network lie in a folder of its name.
-    options: of `explain`, from a preset.
-    pages: of figures with many photographs, so many.
-    progress: told the number of photographs done.
+    Attributes:
+        model: the network.
+        files: the photographs that are measured.
+        out: the folder of all results. Those of one network lie in a folder of its name.
+        seed: of the noise and of the eigenvalue estimate's start.
+        shown: the photographs whose maps are drawn; None: those that are measured.
+        options: of `explain`, from a preset.
+        pages: how many pages a figure with many photographs may have.
+        progress: called with the number of photographs done.
     """
 
     model: Classifier
@@ -34,14 +38,16 @@ class Run:
     shown: Sequence[Path] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     pages: int = 1
-    progress: Callable[[int], None] = _nobody
+    progress: Callable[[int], None] = _no_progress
 
     @property
     def folder(self) -> Path:
+        """The folder for the results of this network."""
         return self.out / re.sub(r"[^\w.-]+", "-", self.model.name)
 
     @property
     def pictures(self) -> Sequence[Path]:
+        """The photographs whose maps are drawn."""
         return self.files if self.shown is None else self.shown
 
     def records(
@@ -51,8 +57,16 @@ class Run:
         files: Sequence[Path] | None = None,
         **settings: Any,
     ) -> tuple[Record, list[Record]]:
-        """What the records depend on, and one for each photograph: those of an earlier run with the same settings are
-        not measured again.
+        """Measure each photograph, except those that an earlier run with the same settings has measured.
+
+        Args:
+            name: of the file for the records, without its suffix.
+            measure: makes the record of one photograph.
+            files: the photographs; None: `self.files`.
+            settings: everything that the records depend on besides the network and the seed.
+
+        Returns:
+            All settings, and one record for each photograph.
         """
         settings = {"model": self.model.name, "seed": self.seed} | settings
         ledger = Ledger(self.folder / f"{name}.jsonl", settings)
@@ -60,7 +74,12 @@ class Run:
 
 
 def evenly(files: Sequence[Path], most: int | None) -> list[Path]:
-    """All, or every n-th where fewer are wanted, so that they stand for all."""
+    """Choose photographs at even distances, so that they stand for all.
+
+    Args:
+        files: to choose from.
+        most: how many; None: all.
+    """
     if most is None or most >= len(files):
         return list(files)
     return [files[i * len(files) // most] for i in range(most)]

@@ -17,7 +17,11 @@ RELUS = {functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
 
 
 class _Softplus(TorchFunctionMode):
-    """While it is active, ReLU and ReLU6 are softplus and a difference of two; counts them."""
+    """While this is active, ReLU is softplus and ReLU6 is the difference of two softplus.
+
+    Attributes:
+        replaced: how many calls were replaced so far.
+    """
 
     def __init__(self, beta: float) -> None:
         super().__init__()
@@ -37,6 +41,8 @@ class _Softplus(TorchFunctionMode):
 
 
 class _Softened(nn.Module):
+    """The logits of a classifier, computed with smooth activations."""
+
     def __init__(self, model: Classifier, beta: float) -> None:
         super().__init__()
         self.net = model.net
@@ -51,7 +57,15 @@ class _Softened(nn.Module):
 
 
 def softened(model: Classifier, beta: float) -> Classifier:
-    """The same network and preprocessing with smooth activations; the larger beta, the nearer to ReLU."""
+    """Return the same network and preprocessing with smooth activations.
+
+    Args:
+        model: the piecewise-linear network; its weights are shared.
+        beta: of softplus; the larger, the nearer to ReLU.
+
+    Raises:
+        ModelError: on its first use, if the network calls no ReLU that can be replaced.
+    """
     return Classifier(
         _Softened(model, beta),
         size=model.size,

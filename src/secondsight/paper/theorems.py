@@ -1,6 +1,6 @@
 """Theorems 2 to 5, the corollary and section 4, checked on small dense problems: where they hold, and where they stop.
 
-Everything is float64 and dense, on random networks: the theorems assume no training.
+Everything is float64 and dense, on random networks, because the theorems assume no training.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ ITERATIONS = 200
 
 @dataclass(frozen=True)
 class Check:
-    """One statement: whether it came out, and the number that says so."""
+    """One statement of the paper, checked.
+
+    Attributes:
+        statement: the statement.
+        holds: whether it holds here.
+        measured: the number that says so, in words.
+    """
 
     statement: str
     holds: bool
@@ -33,6 +39,12 @@ class Check:
 
 
 def theorems(quick: bool = False, seed: int = 0) -> Finding:
+    """Check each statement on random problems.
+
+    Args:
+        quick: 2 instead of 10 problems for each.
+        seed: of the random problems.
+    """
     torch_seed = torch.Generator().manual_seed(seed)
     repeats = 2 if quick else 10
     curves = _by_classes(torch_seed, repeats)
@@ -59,6 +71,13 @@ def theorems(quick: bool = False, seed: int = 0) -> Finding:
 
 
 def random_net(activation: Callable[[], nn.Module], generator: torch.Generator, classes: int = 6) -> nn.Module:
+    """Make a network of three linear layers, from 20 inputs to logits, with random weights.
+
+    Args:
+        activation: makes the layer between two linear ones.
+        generator: the source of randomness.
+        classes: the number of logits.
+    """
     net = nn.Sequential(
         nn.Linear(20, 30), activation(), nn.Linear(30, 30), activation(), nn.Linear(30, classes)
     ).double()
@@ -69,21 +88,27 @@ def random_net(activation: Callable[[], nn.Module], generator: torch.Generator, 
 
 
 def hessian(net: nn.Module, x: Tensor) -> Tensor:
-    """By autograd, of the cross-entropy loss of the prediction."""
+    """Compute by autograd the Hessian in x of the cross-entropy loss of the predicted class."""
     y = net(x[None]).argmax(1)
     result: Tensor = torch.autograd.functional.hessian(lambda z: nn.functional.cross_entropy(net(z[None]), y), x)
     return result
 
 
 def closed_form(net: nn.Module, x: Tensor) -> Tensor:
-    """Proposition 1."""
+    """Compute the Hessian by proposition 1, W (diag p - pp') W', which holds for ReLU networks."""
     w: Tensor = torch.autograd.functional.jacobian(lambda z: net(z[None])[0], x).T
     p = net(x[None])[0].detach().softmax(0)
     return w @ (torch.diag(p) - torch.outer(p, p)) @ w.T
 
 
 def softmax_problem(classes: int, tail: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """g and H of a random linear model whose likely class has probability 1 - sum(tail)."""
+    """Return g and H of a random linear model.
+
+    Args:
+        classes: how many.
+        tail: the probabilities of all classes but the first.
+        generator: the source of randomness.
+    """
     w = torch.randn(INPUTS, classes, generator=generator, dtype=torch.float64) / math.sqrt(INPUTS)
     p = torch.cat([1 - tail.sum(0, keepdim=True), tail])
     residual = torch.cat([-tail.sum(0, keepdim=True), tail])
@@ -93,10 +118,12 @@ def softmax_problem(classes: int, tail: Tensor, generator: torch.Generator) -> t
 
 
 def even_tail(classes: int, missing: float) -> Tensor:
+    """Share the probability `missing` evenly among all classes but the first."""
     return torch.full((classes - 1,), missing / (classes - 1), dtype=torch.float64)
 
 
 def cosine(u: Tensor, v: Tensor) -> float:
+    """Return the cosine of the angle between two vectors."""
     return float(u @ v / u.norm() / v.norm())
 
 
@@ -138,7 +165,7 @@ def _concave(generator: torch.Generator, repeats: int) -> Check:
 
 
 def _by_classes(generator: torch.Generator, repeats: int) -> dict[str, Any]:
-    """Second eigenvalue over the first, and the cosine of CASO and CAFO, by classes and 1 - p."""
+    """Compute the second eigenvalue over the first, and the angle of CASO and CAFO, by classes and 1 - p."""
     second: list[list[float]] = []
     angle: list[list[float]] = []
     for missing in TAILS:
@@ -151,7 +178,7 @@ def _by_classes(generator: torch.Generator, repeats: int) -> dict[str, Any]:
 def _once(classes: int, missing: float, generator: torch.Generator) -> tuple[float, float]:
     g, h = softmax_problem(classes, even_tail(classes, missing), generator)
     values = torch.linalg.eigvalsh(h)
-    # c1 in proportion to L: a fixed one makes everything parallel as L goes to 0.
+    # c1 in proportion to L, because a fixed c1 makes everything parallel as L goes to 0.
     lambda2 = float(values[-1]) / 2 * 1.1
     caso = torch.linalg.solve(2 * lambda2 * torch.eye(INPUTS, dtype=torch.float64) - h, g)
     return float(values[-2] / values[-1]), math.degrees(math.acos(min(1.0, cosine(caso, g))))
@@ -204,7 +231,7 @@ def _parallel(curves: dict[str, Any], generator: torch.Generator) -> list[Check]
 
 
 def _descent(generator: torch.Generator) -> dict[str, list[float]]:
-    """Distance from the optimum along the iterations: FISTA, proximal steps, and subgradient steps, L1 included."""
+    """Run FISTA, proximal steps and subgradient steps on one problem; return the gap of each after every step."""
     g, h = softmax_problem(10, even_tail(10, 0.6), generator)
     g, h = g * 20, h * 400
     lambda2 = float(torch.linalg.eigvalsh(h)[-1]) / 2 + 1.0

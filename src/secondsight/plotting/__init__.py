@@ -1,0 +1,1 @@
+"""From arrays to figures. Nothing here knows networks, solvers or torch."""

@@ -1,4 +1,4 @@
-"""Figures from plain arrays: what was seen, the maps beside it, and the strip of maps along lambda1."""
+"""Figures from plain arrays: what the network saw, the maps beside it, and the strip of maps along lambda1."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ FOR, AGAINST = "#3b6fb6", "#c8452f"
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture with its caption, and a word below it: a map (H, W) in [0, 1], or a picture (H, W, 3)."""
+    """One picture of a figure, with text above and below it.
+
+    Attributes:
+        image: a map (H, W) or a picture (H, W, 3), in [0, 1].
+        caption: the text above; it may have several lines.
+        chosen: draw a green frame around it, and its text in green.
+        below: one line of text below.
+    """
 
     image: Array
     caption: str = ""
@@ -37,9 +44,14 @@ class Panel:
 
 @dataclass(frozen=True)
 class Row:
-    """Panels side by side in so many columns of equal width, under a heading, with a name at their left.
+    """Panels side by side.
 
-    None leaves a place empty.
+    Attributes:
+        panels: from left to right; None leaves a place empty.
+        columns: the number of places, of equal width, in the width of the figure.
+        fontsize: of the text above and below the panels, in points.
+        heading: a line above the row; empty for none.
+        name: written upwards at the left of the row; empty for none.
     """
 
     panels: Sequence[Panel | None]
@@ -50,7 +62,11 @@ class Row:
 
 
 def picture(pixels: NDArray[np.floating]) -> Array:
-    """(C, H, W) pixels in [0, 1] as an (H, W, 3) picture; transparency is laid on white."""
+    """Convert (C, H, W) pixels in [0, 1] to an (H, W, 3) picture.
+
+    Four channels are RGB and transparency, which is laid on white. Of one, two or more than four channels the first is
+    shown in grey.
+    """
     image = np.moveaxis(np.asarray(pixels, dtype=np.float64), 0, -1)
     if image.shape[-1] == 4:
         alpha = image[..., 3:]
@@ -61,7 +77,12 @@ def picture(pixels: NDArray[np.floating]) -> Array:
 
 
 def overlay(image: Array, shades: Array) -> Array:
-    """The map's shades, in a warm colour, on a dimmed grey copy of the picture."""
+    """Paint a map in yellow on a dimmed grey copy of the picture.
+
+    Args:
+        image: the picture, (H, W, 3).
+        shades: the map, (H, W), in [0, 1].
+    """
     grey = image.mean(-1, keepdims=True) * 0.45
     weight = shades[..., None] ** 0.7
     mixed: Array = grey * (1 - weight) + np.array([1.0, 0.82, 0.18]) * weight
@@ -69,14 +90,21 @@ def overlay(image: Array, shades: Array) -> Array:
 
 
 def maps_figure(title: str, rows: Sequence[Row], width: float = WIDTH, colours: str = MAP_COLOURS) -> Figure:
-    """Rows of panels of one shape below each other. Lengths are inches."""
+    """Draw rows of panels below each other. All panels get the shape of the first, within limits.
+
+    Args:
+        title: the line above all.
+        rows: from top to bottom.
+        width: of the figure, in inches; the height follows.
+        colours: the matplotlib colour map of the maps.
+    """
     height, across = next(panel for panel in rows[0].panels if panel is not None).image.shape[:2]
     shape = min(max(height / across, 0.4), 2.5)
     margin = 0.3 if any(row.name for row in rows) else 0.0
     places = [_Place.of(row, width - margin, shape) for row in rows]
     total = TITLE + sum(place.height for place in places)
     figure = Figure(figsize=(width, total), dpi=120)
-    # Class names are no formulas.
+    # Without formulas, because a class name or a file name may contain a dollar sign.
     figure.text(0.5, 1 - TITLE / 2 / total, title, ha="center", va="center", fontsize=12, parse_math=False)
     top = total - TITLE
     for row, place in zip(rows, places, strict=True):
@@ -99,7 +127,7 @@ def maps_figure(title: str, rows: Sequence[Row], width: float = WIDTH, colours: 
 
 @dataclass(frozen=True)
 class _Place:
-    """What a row takes: the width of a panel, the height above the panels, and the height of all."""
+    """The space of a row, in inches: the width of a panel, the height above the panels, and the height of all."""
 
     side: float
     above: float
@@ -107,6 +135,7 @@ class _Place:
 
     @classmethod
     def of(cls, row: Row, width: float, shape: float) -> _Place:
+        """Measure a row in a figure of this width, with panels of this ratio of height to width."""
         line = row.fontsize * LINE
         side = width / row.columns - GUTTER
         panels = [panel for panel in row.panels if panel is not None]
@@ -130,17 +159,23 @@ def _draw(ax: Axes, panel: Panel, fontsize: int, colours: str) -> None:
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as the bytes of a PNG file, as notebooks and files want it."""
+    """Return the bytes of a PNG file of the figure."""
     file = io.BytesIO()
     figure.savefig(file, format="png")
     return file.getvalue()
 
 
 def bars_figure(title: str, values: Array, captions: tuple[str, str]) -> Figure:
-    """Signed bars, one per feature, for inputs that are no pictures."""
+    """Draw one signed bar for each feature, for inputs that are no pictures.
+
+    Args:
+        title: the line above.
+        values: one for each feature; positive bars are red, because they work against the class.
+        captions: the labels of the horizontal and the vertical axis.
+    """
     figure = Figure(figsize=(10, 3.2), dpi=120, layout="constrained")
     ax = figure.subplots()
-    # As one collection: `Axes.bar` takes a minute for the features of a text.
+    # As one collection, because `Axes.bar` takes a minute for inputs with very many features, such as a text.
     left, right, base = np.arange(len(values)) - 0.4, np.arange(len(values)) + 0.4, np.zeros(len(values))
     corners = np.stack([left, base, left, values, right, values, right, base], axis=-1).reshape(-1, 4, 2)
     colours = np.where(values > 0, AGAINST, FOR)

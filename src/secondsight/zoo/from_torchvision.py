@@ -17,6 +17,16 @@ DENSE_LAYER = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)")
 
 
 def load(name: str, file: Path | None) -> Classifier:
+    """Make a network of torchvision, with the preprocessing and the labels of its default weights.
+
+    Args:
+        name: as torchvision knows it, such as "resnet50".
+        file: your weights, in safetensors; None: the default ones, downloaded if torch's cache does not have them.
+
+    Raises:
+        InputError: if torchvision knows no classifier of this name.
+        ModelError: if torchvision is not installed, or the weights are out of reach or do not fit.
+    """
     asked = f"torchvision:{name}"
     imported("torchvision", asked, "pip install torchvision")
     models: Any = imported("torchvision.models", asked, "pip install torchvision")
@@ -39,7 +49,7 @@ def load(name: str, file: Path | None) -> Classifier:
 
 
 def _options(name: str, size: int) -> dict[str, Any]:
-    """What torchvision itself sets when it makes a network for its weights."""
+    """Return the options that torchvision itself sets when it makes a network for its weights."""
     if name in ("googlenet", "inception_v3"):
         return {"transform_input": True, "aux_logits": False, "init_weights": False}
     return {"image_size": size} if name.startswith("vit_") else {}

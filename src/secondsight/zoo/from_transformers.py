@@ -19,22 +19,34 @@ from secondsight.zoo.weights import filled, read_safetensors
 
 
 class Logits(nn.Module):
-    """Only the logits of a network that returns more."""
+    """A network of transformers as one that returns only logits."""
 
     def __init__(self, net: nn.Module) -> None:
+        """Wrap an image classifier of transformers."""
         super().__init__()
         self.net = net
 
     def forward(self, x: Tensor) -> Tensor:
+        """Map a batch of normalised pictures (N, C, H, W) to logits (N, classes)."""
         logits: Tensor = self.net(pixel_values=x).logits
         return logits
 
 
 def load(name: str, file: Path | None) -> Classifier:
+    """Make an image classifier of transformers, with its own preprocessing and labels.
+
+    Args:
+        name: OWNER/NAME on the Hugging Face hub, or a folder that `save_pretrained` wrote.
+        file: your weights, in safetensors; None: the trained ones, downloaded if the hub's cache does not have them.
+
+    Raises:
+        InputError: if the name is neither a folder nor one that the hub can have.
+        ModelError: if transformers is not installed, or the network is out of reach, damaged or not trained.
+    """
     asked = f"hf:{name}"
     transformers: Any = imported("transformers", asked, "pip install 'secondsight[hf]'")
     try:
-        # They are only imported when they are asked for.
+        # transformers imports these two only on first use, so a broken installation shows here.
         _ = transformers.AutoImageProcessor, transformers.AutoModelForImageClassification
     except Exception as error:
         raise broken("transformers", asked, error) from error
@@ -50,7 +62,7 @@ def load(name: str, file: Path | None) -> Classifier:
         except ModelError:
             raise
         except Exception as error:
-            # transformers raises OSError where files are missing, and anything where they are not as they should be.
+            # transformers raises OSError if files are missing, and any kind of error if files are damaged.
             if is_folder or not isinstance(error, OSError):
                 raise ModelError(f"{asked} cannot be loaded: {first_line(error)}") from error
         hub: Any = imported("huggingface_hub", asked, "pip install 'secondsight[hf]'")
@@ -59,7 +71,7 @@ def load(name: str, file: Path | None) -> Classifier:
 
 
 def _made(transformers: Any, name: str, file: Path | None, local: bool) -> Classifier:
-    # False, for else transformers may ask at the terminal whether to run code of the hub.
+    # False, because otherwise transformers may ask at the terminal whether to run code of the hub.
     options = {"local_files_only": local, "trust_remote_code": False}
     config = transformers.AutoConfig.from_pretrained(name, **options)
     processor = transformers.AutoImageProcessor.from_pretrained(name, backend="pil", **options)
@@ -89,7 +101,7 @@ def _made(transformers: Any, name: str, file: Path | None, local: bool) -> Class
 
 
 def _lengths(given: dict[str, Any], image_size: Any) -> tuple[tuple[int, int], int, bool]:
-    """Height and width, the length of the shorter side before the cut, and whether whole pictures were squashed."""
+    """Return (height, width), the length of the shorter side before the cut, and whether pictures are squashed."""
     size, crop = _edges(given.get("size") or image_size), _edges(given.get("crop_size"))
     shorter = size.get("shortest_edge") or min(size.get("height", 0), size.get("width", 0))
     if not shorter:
@@ -98,7 +110,7 @@ def _lengths(given: dict[str, Any], image_size: Any) -> tuple[tuple[int, int], i
         return (crop["height"], crop["width"]), shorter, False
     if "shortest_edge" not in size:
         return (size["height"], size["width"]), shorter, True
-    # ConvNeXt: larger pictures are squashed.
+    # ConvNeXt cuts the centre below 384 pixels and squashes whole pictures from there on.
     share = given.get("crop_pct")
     return (shorter, shorter), int(shorter / share) if share and shorter < 384 else shorter, shorter >= 384
 
@@ -112,7 +124,7 @@ def _edges(size: Any) -> dict[str, int]:
 
 
 def _statistics(given: dict[str, Any]) -> tuple[float | list[float], float | list[float]]:
-    """Mean and standard deviation for pixels in [0, 1]: the network's may be meant for another range."""
+    """Return mean and standard deviation for pixels in [0, 1]. Those of the file may be meant for another range."""
     top = 255 * given.get("rescale_factor", 1 / 255) if given.get("do_rescale", True) else 255.0
     if not given.get("do_normalize", True):
         return 0.0, 1 / top
@@ -126,7 +138,7 @@ def _interpolation(resample: int | None) -> str:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Neither progress bars nor reports; the level of logging as it was after."""
+    """Silence the progress bars and reports of transformers, and restore its settings at the end."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

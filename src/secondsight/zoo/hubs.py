@@ -1,4 +1,7 @@
-"""What the sources of networks share: optional packages, and hubs that may be out of reach."""
+"""Optional packages and hubs that may be out of reach: the part that all sources of networks share.
+
+The argument `asked` is what the user typed, such as timm:resnet50; messages begin with it.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +31,43 @@ Result = TypeVar("Result")
 
 
 def imported(package: str, asked: str, install: str) -> ModuleType:
-    """An optional package, or the sentence that installs it."""
+    """Import an optional package.
+
+    Args:
+        package: the name to import.
+        asked: what the user typed.
+        install: the command that installs the package.
+
+    Raises:
+        ModelError: if the package is not installed, with that command, or if it fails to import.
+    """
     try:
         return importlib.import_module(package)
     except Exception as error:
-        # A broken installation may raise anything.
+        # A broken installation may raise any kind of error.
         if isinstance(error, ModuleNotFoundError) and error.name == package:
             raise ModelError(f"{asked} needs {package}: {install}") from None
         raise broken(package, asked, error) from error
 
 
 def broken(package: str, asked: str, error: Exception) -> ModelError:
-    """What to say of a package that is there but does not load: the cause underneath, if there is one."""
+    """Make the error of a package that is installed but fails to import, with the underlying cause if there is one."""
     cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
     why = f"{type(cause).__name__}: {first_line(cause)}"
     return ModelError(f"{asked} needs {package}, which is installed but fails to import ({why})")
 
 
 def check_name(source: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a name that a library does not know, and suggest names like it.
+
+    Args:
+        source: the library, as in SOURCE:NAME.
+        name: what the user typed after the colon.
+        known: all names of the library.
+
+    Raises:
+        InputError: if the name is not among them.
+    """
     names = set(known)
     if name not in names:
         near = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
@@ -54,7 +76,7 @@ def check_name(source: str, name: str, known: Iterable[str]) -> None:
 
 
 def torch_file(url: str, asked: str) -> Path:
-    """The local copy of a checkpoint that torch.hub keeps, downloaded where there is none."""
+    """Return the copy of a checkpoint in the cache of torch.hub, downloaded if it is not there yet."""
     file = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(url).path).name
     if not file.is_file():
         require_answer(url, asked)
@@ -67,7 +89,13 @@ def torch_file(url: str, asked: str) -> Path:
 
 
 def huggingface_file(repository: str, names: Iterable[str], asked: str) -> Path:
-    """The first of these files of a repository: from the cache, or else downloaded."""
+    """Return a file of a repository on the Hugging Face hub: from the cache, or else downloaded.
+
+    Args:
+        repository: OWNER/NAME.
+        names: files that would do; the first that exists is taken.
+        asked: what the user typed.
+    """
     hub = imported("huggingface_hub", asked, "pip install huggingface_hub")
     names = list(names)
     for name in names:
@@ -86,7 +114,16 @@ def huggingface_file(repository: str, names: Iterable[str], asked: str) -> Path:
 
 
 def require_answer(url: str, asked: str, instead: str | None = None) -> None:
-    """Refuse at once where a hub does not answer: the libraries themselves try again for minutes."""
+    """Refuse at once if a hub does not answer, because the libraries themselves try again for minutes.
+
+    Args:
+        url: any address on the hub.
+        asked: what the user typed.
+        instead: what to suggest; None: a file with weights.
+
+    Raises:
+        ModelError: if there is no answer after PATIENCE seconds.
+    """
     host = urlsplit(url).hostname or url
     if not _answers(host):
         raise ModelError(
@@ -96,7 +133,7 @@ def require_answer(url: str, asked: str, instead: str | None = None) -> None:
 
 
 def downloaded(asked: str, download: Callable[[], Result]) -> Result:
-    """What the download returns; whatever it raises, in one line."""
+    """Run a download and return its result. Any error becomes a ModelError of one line."""
     try:
         return download()
     except ModelError:
@@ -106,6 +143,7 @@ def downloaded(asked: str, download: Callable[[], Result]) -> Result:
 
 
 def first_line(error: Exception) -> str:
+    """Return the first line of an error's message that is not empty, cut at LONGEST characters."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
 
@@ -120,7 +158,7 @@ def _answers(host: str) -> bool:
         with suppress(OSError), socket.create_connection(address, timeout=PATIENCE):
             answered.set()
 
-    # In a thread, for the look-up of a name has no timeout of its own.
+    # In a thread, because the look-up of a name has no timeout of its own.
     thread = threading.Thread(target=knock, daemon=True)
     thread.start()
     thread.join(PATIENCE)

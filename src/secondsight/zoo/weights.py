@@ -1,4 +1,4 @@
-"""Weights from files, without ever unpickling code, and networks filled with exactly those."""
+"""Read weights from files, without ever running code that a file holds, and fill networks with exactly them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ SHOWN = 3
 
 
 def read_safetensors(file: Path) -> dict[str, Tensor]:
+    """Read the tensors of a safetensors file by their names.
+
+    Raises:
+        ModelError: if the file cannot be read or has another format.
+    """
     try:
         return load_file(file)
     except OSError as error:
@@ -28,22 +33,35 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
 
 
 def read_checkpoint(file: Path) -> dict[str, Tensor]:
-    """The weights of a file that a hub gave: safetensors, or a pickle that may hold nothing but tensors."""
+    """Read the weights of a file from a hub: safetensors, or a pickle that may hold nothing but tensors.
+
+    Raises:
+        ModelError: if the file cannot be read or holds anything else.
+    """
     if file.suffix == ".safetensors":
         return read_safetensors(file)
     try:
         weights: dict[str, Tensor] = torch.load(file, weights_only=True, map_location="cpu")
     except Exception as error:
-        # Damaged bytes may raise anything.
+        # Damaged bytes may raise any kind of error.
         raise ModelError(f"the weights file {file} cannot be read: {str(error).splitlines()[0]}") from None
     return weights
 
 
 def filled(net: Net, weights: dict[str, Tensor], source: str) -> Net:
-    """The network with exactly these weights, in eval mode."""
-    # A copy of its own with torch's version marks, which some networks look at when they are filled.
+    """Fill a network with exactly these weights, in eval mode with frozen parameters.
+
+    Args:
+        net: the network; it is changed and returned.
+        weights: one tensor for each of the network's. Counters of batches, which only training needs, may be missing.
+        source: where the weights come from, for the message.
+
+    Raises:
+        ModelError: if a tensor is missing, unknown or of another shape.
+    """
+    # Updated and loaded back, because it carries torch's version marks, which some networks look at on loading.
     wanted = net.state_dict()
-    # Some files leave out the counters that only training needs.
+    # Some files leave out the counters of batches that only training needs.
     missing = [key for key in wanted if key not in weights and not key.endswith("num_batches_tracked")]
     unknown = [key for key in weights if key not in wanted]
     other = [
