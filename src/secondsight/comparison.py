@@ -24,12 +24,19 @@ from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure,
 from secondsight.plotting.shades import normalise
 
 CLIPPED = "clipped-gradient"
+"""The one column that is no method of `explain`: the gradient's largest pixels, in the number that CASO keeps."""
+
 COLUMNS = ("gradient", CLIPPED, *list(METHODS)[1:])
-"""What "all" stands for."""
+"""The methods that "all" stands for, in the order of the columns."""
 
 TITLES = NAMES | {CLIPPED: "Gradient, clipped"}
+"""What figures call each column."""
+
 PANEL_WIDTH = 1.9
+"""Inches for each column, so that a caption such as "Integrated Gradients" fits above its map."""
+
 REPEATS = 3
+"""Gradients that are timed: the median of three ignores one that was interrupted."""
 
 
 @dataclass(frozen=True)

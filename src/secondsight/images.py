@@ -17,15 +17,16 @@ from torch import Tensor
 from secondsight.errors import ImageError
 
 Photograph = str | os.PathLike[str] | Image.Image
+"""What `read` takes: a file, or a picture that Pillow has opened."""
 
 MAX_PIXELS = 89_478_485
 """Larger pictures are refused before they are decoded (Pillow's own threshold for a decompression bomb)."""
 
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-"""The picture modes a network of so many channels can be fed with."""
+"""Pillow's picture mode by the number of channels that a network takes."""
 
 DEFAULT_CROP = 0.875
-"""Side of the centre crop over the shorter side of the scaled photograph, as usual for ImageNet."""
+"""Side of the centre crop over the shorter side of the scaled photograph: 224 of 256, as usual for ImageNet."""
 
 FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
@@ -33,6 +34,7 @@ FILTERS = {
     "lanczos": Image.Resampling.LANCZOS,
     "nearest": Image.Resampling.NEAREST,
 }
+"""Pillow's resampling filters by the names that torchvision and timm give them."""
 
 
 def read(photograph: Photograph, channels: int = 3) -> Image.Image:

@@ -13,9 +13,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "table-2": {"lambda1": LAMBDA1_VALUES, "c1": 10.0},
     "table-3": {"lambda1": LAMBDA1_VALUES, "c1": 10.0, "n": 32, "sigma": 0.15},
 }
-"""By name. The tables' "lambda2 threshold" of 20 is 2 c1. Usage: `explain(model, x, **PRESETS["table-3"])`."""
+"""By the name of the table. Its "lambda2 threshold" of 20 is 2 c1. Usage: `explain(model, x, **PRESETS["table-3"])`."""
 
 NO_PRESET = "none"
+"""The name of the preset without options, which commands take by default."""
 
 
 def preset(name: str) -> Mapping[str, Any]:

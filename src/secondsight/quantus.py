@@ -24,6 +24,7 @@ METHODS = {
     "smooth-cafo": captum.SmoothCAFO,
     "smooth-caso": captum.SmoothCASO,
 }
+"""The attributions by the names that `explain` gives their methods."""
 
 
 def explain_func(

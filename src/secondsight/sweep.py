@@ -19,6 +19,7 @@ from secondsight.plotting.shades import normalise
 from secondsight.solve.select import LAMBDA1_VALUES
 
 PANEL_WIDTH = 1.7
+"""Inches for each column: nine columns make a figure of 15 inches."""
 
 
 @dataclass(frozen=True)

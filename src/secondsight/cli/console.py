@@ -18,6 +18,7 @@ from rich.table import Table
 Record = dict[str, Any]
 """An explanation's summary, with its photograph and figure."""
 
+# The columns of each command's table, by their headings in CELLS: what a reader of its figures asks first.
 EXPLAIN_COLUMNS = (
     "photograph",
     "class",
@@ -34,12 +35,13 @@ EXPLAIN_COLUMNS = (
 COMPARE_COLUMNS = ("photograph", "model", "class", "method", "g.e.", "seconds", "sparsity", "relative gap", "certified")
 SWEEP_COLUMNS = ("photograph", "method", "values", "lambda1", "sparsity", "relative gap", "H-products", "seconds")
 WORDS = ("photograph", "model", "class", "method", "values", "certified")
+"""Columns of words, which are aligned to the left; numbers are aligned to the right."""
 
 NOTHING = "-"
-"""What the table shows where a method has no such number."""
+"""What the table shows if a method has no such number."""
 
 UNWRAPPED = 1000
-"""Width of output that goes to no terminal: nothing is broken into lines or cut."""
+"""Width of output that goes to no terminal: larger than any table, so that nothing is broken into lines or cut."""
 
 
 def printable(text: object) -> str:
@@ -142,6 +144,7 @@ CELLS: dict[str, Callable[[Record], str]] = {
     "g.e.": _number("gradient_equivalents", ".1f"),
     "seconds": _number("seconds", ".1f"),
 }
+"""How a record is written in each column, by the heading of the column."""
 
 
 @contextmanager

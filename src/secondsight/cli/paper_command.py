@@ -30,6 +30,7 @@ paper_app = typer.Typer(
     no_args_is_help=True,
 )
 QUICK_PHOTOGRAPHS = 12
+"""Photographs of --quick: enough for a first look at each result."""
 
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.png and NAME.json go.")]
 OutByModel = Annotated[

@@ -26,7 +26,7 @@ SIMULATED: dict[str, Callable[..., Finding]] = {
     "relaxation": relaxation,
     "tables": tables,
 }
-"""By the name of their command: functions of `quick` and `seed`."""
+"""Results that need no photographs, by the name of their command: functions of `quick` and `seed`."""
 
 
 @dataclass(frozen=True)
@@ -56,3 +56,4 @@ ON_PHOTOGRAPHS: dict[str, Measurement] = {
     "non-relu": Measurement(non_relu),
     "hessian-survival": Measurement(hessian_survival, most=10),
 }
+"""Results on photographs, by the name of their command. `most` bounds the slow ones in a run of everything."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 Product = Callable[[Tensor], Tensor]
+"""A function from v to Hv."""
 
 
 def power_iterations(product: Product, size: int, iterations: int = 10, seed: int = 0) -> float:

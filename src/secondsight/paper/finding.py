@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from secondsight.explanation import save_figure, write_whole
 
 Verdict = Literal["holds", "holds in part", "does not hold", "beyond the paper"]
+""""beyond the paper" is for a question that the paper leaves open."""
 
 
 @dataclass(frozen=True)

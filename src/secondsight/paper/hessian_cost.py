@@ -14,6 +14,7 @@ from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
 
 LARGEST = 20
+"""Eigenpairs that are computed alone: few beside the 1000 classes, and most of the trace."""
 
 
 def hessian_cost(run: Run) -> Finding:

@@ -20,6 +20,7 @@ from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure,
 from secondsight.plotting.shades import normalise
 
 PAIRS = 3
+"""Predictions from each end of the confidence: six rows fit a page."""
 
 
 def hessian_examples(run: Run) -> Finding:

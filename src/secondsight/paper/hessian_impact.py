@@ -34,12 +34,19 @@ from secondsight.solve.penalty import L1
 from secondsight.solve.select import Rule
 
 FIXED = (1.0, 10.0, 100.0)
+"""Values of c1: the paper's 10, and ten times less and more."""
+
 RELATIVE = (0.05, 0.25, 1.0)
-"""Values of c1, and of c1 over L."""
+"""Values of c1 over L, from a weak penalty to a strong one; the verdict looks at 0.25."""
 
 BINS = 10
+"""Means are taken over tenths: of the photographs, and of the range of the confidence."""
+
 TOLERANCE = 1e-6
+"""On the certified gap, below the default of `explain`, because the error of an angle goes with the root of the gap."""
+
 SMALLEST = 1e-300
+"""Stands in for zero in a denominator: far below any number that occurs, and still a normal float64."""
 
 
 def hessian_impact(run: Run) -> Finding:

@@ -20,9 +20,10 @@ from secondsight.solve.low_rank import degrees_between
 from secondsight.solve.penalty import L1
 
 SAMPLES = 16
-"""Noisy copies; more of them change the angles little and take as much longer."""
+"""Noisy copies: more of them change the angles little, and the time grows in proportion."""
 
 METHODS = ("caso", "smooth-caso")
+"""The two methods that use the Hessian."""
 
 
 def hessian_survival(run: Run) -> Finding:

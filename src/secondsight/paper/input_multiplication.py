@@ -21,8 +21,16 @@ from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure,
 from secondsight.plotting.shades import normalise
 
 METHODS = ("gradient", "integrated-gradients", "cafo", "caso")
+"""The methods that use no noisy copies."""
+
 SHIFT = 0.25
-SHOWN, PIXELS = 3, 2000
+"""Added to pixels in [0, 1]: a quarter of their range, so that the factor changes maps visibly."""
+
+SHOWN = 3
+"""Photographs in the figure, each in a row of nine panels."""
+
+PIXELS = 2000
+"""Pixels whose ranks are compared: a sample of them knows a correlation to about 1/sqrt(2000) = 0.02."""
 
 
 def input_multiplication(run: Run) -> Finding:
@@ -109,7 +117,7 @@ def _shifted(model: Classifier) -> Classifier:
 
 
 def _some(values: Tensor, seed: int) -> list[float]:
-    """Return the values of PIXELS random pixels, the same in every call, because ranks of all would take minutes."""
+    """Return the values of PIXELS random pixels, the same in every call with the same seed."""
     chosen = torch.randperm(values.numel(), generator=torch.Generator().manual_seed(seed))[:PIXELS]
     some: list[float] = values.flatten()[chosen].tolist()
     return some

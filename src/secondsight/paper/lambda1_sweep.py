@@ -19,6 +19,7 @@ from secondsight.paper.run import Run
 from secondsight.sweep import sweep
 
 KINDS = ("cafo", "caso", "clipped")
+"""The maps that are compared; clipped is the gradient at CASO's sparsity."""
 
 
 def lambda1_sweep(run: Run) -> Finding:

@@ -31,10 +31,16 @@ from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure,
 from secondsight.plotting.shades import normalise
 
 SHOWN = 6
+"""Photographs on a page of the figure: rows of nine panels, so that the page stays wider than high."""
+
 OURS = ("cafo", "caso", "smooth-cafo", "smooth-caso")
+"""The methods that the claim calls more coherent."""
+
 RIVALS = ("gradient", "smoothgrad", "integrated-gradients")
+"""The methods that the claim compares them with."""
 
 Box = tuple[float, float, float, float]
+"""Left, top, right and bottom, in pixels of the photograph."""
 
 
 def comparison(run: Run) -> Finding:

@@ -30,14 +30,19 @@ from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure,
 from secondsight.plotting.shades import normalise
 
 BETAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+"""Powers of two, from clearly smooth to nearly ReLU."""
+
 POINTS = 0.03
-"""Accuracy that a smooth network may lose."""
+"""Accuracy that the smooth network may lose: with 3 points less it is still much the same classifier."""
 
 HESSIANS = 20
-"""The accuracy is taken on all photographs, Hessians on so many of them: half a minute each on two CPU threads."""
+"""Photographs whose Hessians are measured, half a minute each on two CPU threads; the accuracy is taken on all."""
 
 CHOICES = ("exact", "gauss-newton")
+"""Both Hessians, by the names that `explain` gives them."""
+
 EXAMPLES = 2
+"""Pictures whose maps are drawn: the least confident, whose maps should differ most."""
 
 
 def non_relu(run: Run) -> Finding:

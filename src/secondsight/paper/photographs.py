@@ -13,8 +13,10 @@ from secondsight import images
 from secondsight.errors import ImageError, InputError, SecondsightError
 
 SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".tif", ".tiff")
+"""Files that count as photographs: the usual formats, which Pillow reads without plug-ins."""
 
 Record = dict[str, Any]
+"""What was measured of one photograph, ready for JSON."""
 
 
 def photographs(folder: Path, option: str = "--images") -> list[Path]:

@@ -14,8 +14,13 @@ from torch import Tensor
 from secondsight.paper.finding import Finding
 
 CONFIDENCE = 0.9999
+"""p while the number of classes varies, as in the appendix."""
+
 CLASSES = 100
+"""The number of classes while p varies, as in the appendix."""
+
 INPUTS = 4096
+"""d, so large that 1/sqrt(d) = 0.016 stays below 1/sqrt(c) up to 1000 classes."""
 
 
 def rank_one(quick: bool = False, seed: int = 0) -> Finding:

@@ -19,11 +19,16 @@ from secondsight.solve.newton import semismooth_newton
 from secondsight.solve.penalty import L1
 
 INPUTS = 8
+"""d, so small that every support can be tried."""
+
 SIZES = (1, 2, 3)
+"""Values of k: at most 56 supports each."""
+
 COUPLINGS = (0.0, 0.3, 0.6, 0.9, 0.99)
-"""L over 2 lambda2: at 1 the objective is no longer strongly concave."""
+"""L over 2 lambda2, from no Hessian to just below 1, where the objective is no longer strongly concave."""
 
 BISECTIONS = 60
+"""Halvings of the range of lambda1: more than the 53 binary digits of float64."""
 
 
 @dataclass(frozen=True)

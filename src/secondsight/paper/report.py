@@ -10,11 +10,16 @@ from secondsight.explanation import write_whole
 from secondsight.paper.finding import Finding
 
 TITLE = "The paper, measured anew"
+"""The heading of both files."""
+
 STYLE = (
     "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em;line-height:1.5}img{max-width:100%}"
     "th,td{text-align:left;padding-right:1.5em}"
 )
+"""One readable column, with pictures no wider than it and no file besides report.html."""
+
 PARTS = ("measured", "verdict")
+"""What is said for each network; the place in the paper and the claim are said once."""
 
 Entry = tuple[Path, Finding]
 """A finding and the folder that it was written to."""

@@ -14,6 +14,7 @@ from secondsight.errors import ModelError
 from secondsight.model import Classifier
 
 RELUS = {functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
+"""Every spelling of ReLU in torch; ReLU6 is replaced separately."""
 
 
 class _Softplus(TorchFunctionMode):

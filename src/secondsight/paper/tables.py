@@ -18,14 +18,14 @@ PRINTED: dict[str, dict[str, object]] = {
     "table-3": {"figure": "Figure 4", "lambda1": (0.0, 1e-5, 1e-4, 1e-3, 6.25e-3, 1.25e-2, 2.5e-2, 5e-2)}
     | {"lambda2 threshold": 20, "samples": 32, "deviation": 0.15},
 }
-"""What differs between them, as printed."""
+"""What differs between the tables, as printed in the paper."""
 
 ALGORITHM: dict[str, object] = {
     "power method iterations": 10,
     "gradient descent iterations": 10,
     "backtracking decay factor": 0.5,
 }
-"""What they share, as printed; also batches of 32 and a start at zero."""
+"""What the tables share, as printed in the paper. They also share batches of 32 and a start at zero."""
 
 
 def tables(quick: bool = False, seed: int = 0) -> Finding:

@@ -17,10 +17,20 @@ from torch import Tensor, nn
 from secondsight.paper.finding import Finding
 from secondsight.solve.penalty import L1
 
-INPUTS, C1 = 200, 10.0
+INPUTS = 200
+"""d of the linear models, so small that the eigenvalues of hundreds of dense Hessians take seconds."""
+
+C1 = 10.0
+"""The paper's value."""
+
 CLASSES = (2, 3, 5, 10, 30, 100, 300)
+"""Numbers of classes, about evenly spaced on a logarithmic axis."""
+
 TAILS = (1e-1, 1e-2, 1e-3, 1e-4)
+"""Values of 1 - p, from a doubtful prediction to a sure one."""
+
 ITERATIONS = 200
+"""Steps of each method: enough to see the rates on logarithmic axes."""
 
 
 @dataclass(frozen=True)

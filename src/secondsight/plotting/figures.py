@@ -15,14 +15,34 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MAP_COLOURS = "inferno"
+"""Black at zero and evenly brighter from there, so that the few pixels of a sparse map stand out."""
+
 PAPER_COLOURS = "gray"
 """The look of the paper's figures."""
+
 CHOSEN = "#2ca02c"
-WIDTH, TITLE, HEADING, GUTTER = 12.0, 0.45, 0.35, 0.1
+"""Matplotlib's green, for the frame and the text of the chosen map; no map has this colour."""
+
+WIDTH = 12.0
+"""Inches: the eight maps of a strip are then 1.4 inches wide."""
+
+TITLE = 0.45
+"""Inches above all rows, for a line of 12 points."""
+
+HEADING = 0.35
+"""Inches above a row with a heading, for a line of 11 points."""
+
+GUTTER = 0.1
+"""Inches between two panels."""
+
 LINE = 1.35 / 72
-"""Height of a line of text over its font size."""
+"""Inches per point of font size: a line is 1.35 font sizes high, and an inch has 72 points."""
+
 STRIP_COLUMNS = 8
+"""Maps in a row of the strip along lambda1: the paper's tables have eight values."""
+
 FOR, AGAINST = "#3b6fb6", "#c8452f"
+"""Bars of features that speak for the class are blue, those against it red."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 PERCENTILE = 99.0
+"""The paper's choice (appendix D), so that a few extreme pixels do not darken all others."""
 
 Array = NDArray[np.float64]
 

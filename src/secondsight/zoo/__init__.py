@@ -20,6 +20,7 @@ from secondsight.zoo.weights import filled, read_checkpoint, read_safetensors
 __all__ = ["DEFAULT", "MODELS", "Entry", "imagenet_labels", "load_model", "spelled"]
 
 DEFAULT = "efficientnet-lite0"
+"""Its weights are installed with secondsight, so that it needs neither a download nor a file."""
 
 
 @dataclass(frozen=True)
@@ -157,3 +158,4 @@ MODELS = (
         is_source=True,
     ),
 )
+"""All models, in the order in which `secondsight models` lists them."""

@@ -10,7 +10,7 @@ import math
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, relu6
 
-# (expansion, kernel, stride, channels, blocks) of each stage of Lite0
+# (expansion, kernel, stride, channels, blocks) of each stage of Lite0, as published.
 STAGES = (
     (1, 3, 1, 16, 1),
     (6, 3, 2, 24, 2),
@@ -20,7 +20,6 @@ STAGES = (
     (6, 5, 2, 192, 4),
     (6, 3, 1, 320, 1),
 )
-BATCH_NORM_EPS = 1e-3
 
 
 class SameConv2d(nn.Conv2d):
@@ -53,7 +52,7 @@ class SameConv2d(nn.Conv2d):
 
 def batch_norm(channels: int) -> nn.BatchNorm2d:
     """Make a batch normalisation with the epsilon that the published weights were trained with."""
-    return nn.BatchNorm2d(channels, eps=BATCH_NORM_EPS)
+    return nn.BatchNorm2d(channels, eps=1e-3)
 
 
 class MBConv(nn.Module):

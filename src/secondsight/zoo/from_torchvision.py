@@ -10,7 +10,7 @@ from secondsight.model import Classifier
 from secondsight.zoo.hubs import check_name, imported, torch_file
 from secondsight.zoo.weights import filled, read_checkpoint, read_safetensors
 
-# Layers that only training needs.
+# Layers that only training needs; the network is made without them.
 AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
 # torchvision's DenseNet checkpoints have names of an older torch, such as denselayer1.norm.1.weight.
 DENSE_LAYER = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 EXPANSION = 4
+"""Channels of a block's output over those in its middle, as published."""
 
 
 class Bottleneck(nn.Module):

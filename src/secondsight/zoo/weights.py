@@ -15,7 +15,7 @@ from secondsight.errors import ModelError
 Net = TypeVar("Net", bound=nn.Module)
 
 SHOWN = 3
-"""So many names of each kind of misfit are shown."""
+"""Names that are shown of each kind of misfit: enough to recognise a pattern, few enough for one line."""
 
 
 def read_safetensors(file: Path) -> dict[str, Tensor]:
