@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 import secondsight as ss
-from secondsight.curvature.hessian import curvature_at
+from secondsight.operators.hessian_choice import hessian_at
+from secondsight.optim.certificate import certify
+from secondsight.optim.lambda_choice import LAMBDA1_VALUES
+from secondsight.optim.penalties import L1
+from secondsight.optim.problem import Problem
 from secondsight.paper.algorithm import backtracking_fista, power_iterations
-from secondsight.solve.certificate import Problem
-from secondsight.solve.penalty import L1
-from secondsight.solve.select import LAMBDA1_VALUES
 
 
 class Pearlmutter:
@@ -61,14 +62,14 @@ def worst_gaps(model: ss.Classifier, x: Tensor, paper: PaperMaps) -> tuple[float
     """
     theirs, ours = [0.0], [0.0]
     with model.ready():
-        curvature, _ = curvature_at(model, x, choice="gauss-newton")
-        lambda1_max = float(curvature.gradient.abs().max())
+        hessian, _ = hessian_at(model, x, choice="gauss-newton")
+        lambda1_max = float(hessian.gradient.abs().max())
         for lambda1, delta in paper.maps.items():
             if lambda1 >= lambda1_max:
                 continue
             e = ss.explain(model, x, lambda1=lambda1, lambda2=max(paper.lambda2, 1.0))
             mu = 2 * paper.lambda2 - float(e.top_eigenvalue_bound)
-            problem = Problem(curvature.gradient, L1(), paper.lambda2, mu)
-            theirs.append(problem.certify(delta, curvature.product(delta[None])[0], lambda1).relative_gap)
+            problem = Problem(hessian.gradient, L1(), paper.lambda2, mu)
+            theirs.append(certify(problem, delta, hessian @ delta, lambda1).relative_gap)
             ours.append(e.relative_gap)
     return max(theirs), max(ours)

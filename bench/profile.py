@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
-import inspect
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -36,7 +35,7 @@ REST = "the rest"
 class Part:
     """A function whose time has a name of its own.
 
-    within: counted only inside that part; elsewhere its time stays with whoever calls it.
+    within: counted only inside that part. Elsewhere its time stays with the part that calls it.
     """
 
     name: str
@@ -48,19 +47,17 @@ class Part:
 
 PRODUCTS = "products: around their passes"
 PARTS = (
-    Part("forward pass, recorded", "curvature.linearisation", "Linearisation.__init__", counted=True),
-    Part("gradient", "curvature.linearisation", "Linearisation.gradient", counted=True),
-    Part(PRODUCTS, "curvature.hessian", "GaussNewton.product"),
-    Part(PRODUCTS, "curvature.hessian", "LossHessian.product"),
-    Part(PRODUCTS, "curvature.smooth", "SmoothHessian.product"),
-    Part("products: tangent pass", "curvature.linearisation", "Linearisation.jvps", PRODUCTS, counted=True),
-    Part("products: backward pass", "curvature.linearisation", "Linearisation.vjps", PRODUCTS, counted=True),
-    Part("spectrum: L and lambda2", "solve.caso", "explore"),
-    Part("path on the basis", "solve.caso", "LowRankModel.__init__"),
-    Part("path on the basis", "solve.select", "Rule.choose"),
-    Part("path on the basis", "solve.caso", "CasoSolver._solve_at"),
-    Part("certificate", "solve.caso", "CasoSolver._certify"),
-    Part("result", "methods.record", "Scene.explanation"),
+    Part("forward pass, recorded", "operators.linearisation", "jacobian_at", counted=True),
+    Part("gradient", "operators.linearisation", "Linearisation.gradient", counted=True),
+    Part(PRODUCTS, "operators.gauss_newton", "GaussNewton.times_rows"),
+    Part(PRODUCTS, "operators.exact_hessian", "ExactHessian.times_rows"),
+    Part(PRODUCTS, "operators.averaged", "AveragedHessian.times_rows"),
+    Part("products: tangent pass", "operators.jacobian", "Jacobian.jvp", PRODUCTS, counted=True),
+    Part("products: backward pass", "operators.jacobian", "Jacobian.vjp", PRODUCTS, counted=True),
+    Part("spectrum: L and lambda2", "optim.caso", "CasoSolver.fix_lambda2"),
+    Part("path on the basis", "optim.caso", "CasoSolver.choose"),
+    Part("certificate", "optim.caso", "CasoSolver._certify"),
+    Part("result", "results.builder", "ExplanationBuilder.explanation"),
 )
 
 
@@ -104,22 +101,11 @@ class Stopwatch:
         def timed(*args: Any, **kwargs: Any) -> Any:
             return self.call(part, function, *args, **kwargs)
 
-        @functools.wraps(function)
-        def asking(*args: Any, **kwargs: Any) -> Any:
-            """Solvers wait for their products outside of the clock."""
-            steps, answer = function(*args, **kwargs), None
-            while True:
-                try:
-                    question = self.call(part, steps.send, answer)
-                except StopIteration as end:
-                    return end.value
-                answer = yield question
-
-        return asking if inspect.isgeneratorfunction(function) else timed
+        return timed
 
 
 def profile(model: ss.Classifier, x: Tensor, method: str, repeats: int) -> tuple[Stopwatch, Timing[ss.Explanation]]:
-    """The parts of so many calls, and all of them together."""
+    """Time the parts of several calls, and all of them together."""
     watch = Stopwatch()
 
     def work() -> ss.Explanation:

@@ -22,7 +22,7 @@ from bench.measure import Row, console
 from bench.photographs import model as load
 from bench.rows import ROWS, Counts, Subject, gradient
 from bench.table import line, table
-from secondsight.explanation import write_whole
+from secondsight.results.explanation import write_whole
 
 QUICK = Counts(caso=2, path=1, batch=4, captum=1, smooth=1, spectrum=1, baseline=0)
 

@@ -20,10 +20,9 @@ from bench.measure import console, in_gradient_equivalents
 from bench.memory import peak_bytes
 from bench.photographs import model as load
 from bench.photographs import photographs
-from secondsight.curvature.smooth import Noise
-from secondsight.methods.smooth import deviation
+from secondsight.operators.noise import Noise, deviation_of
+from secondsight.optim.lambda_choice import LAMBDA1_VALUES
 from secondsight.paper.algorithm import backtracking_fista, power_iterations
-from secondsight.solve.select import LAMBDA1_VALUES
 
 
 class Averaged:
@@ -55,7 +54,7 @@ class Averaged:
 def paper(model: ss.Classifier, x: Tensor, e: ss.Explanation, ours: float) -> int:
     """The paper's algorithm for all eight values; how many products it took. It takes hours, so it says where it is."""
     start = time.perf_counter()
-    noise = Noise(e.settings["n"], deviation(x, e.settings["sigma"]), e.settings["seed"], e.settings["batch_size"])
+    noise = Noise(e.settings["n"], deviation_of(x, e.settings["sigma"]), e.settings["seed"], e.settings["batch_size"])
     averaged = Averaged(model, x, e.target, noise)
     with model.ready():
         g = averaged.gradient()

@@ -73,13 +73,13 @@ def test_a_part_does_not_count_what_it_spends_in_another(monkeypatch: pytest.Mon
 def test_the_parts_of_a_map_add_up_and_are_put_back() -> None:
     from bench.profile import PARTS, PRODUCTS, REST, profile
 
-    from secondsight.curvature.hessian import GaussNewton
-    from secondsight.solve.caso import CasoSolver
+    from secondsight.operators.gauss_newton import GaussNewton
+    from secondsight.optim.caso import CasoSolver
 
-    before = GaussNewton.product, CasoSolver._certify
+    before = GaussNewton.times_rows, CasoSolver._certify
     case = PIECEWISE_LINEAR[3]
     watch, measured = profile(case.classifier(), case.x, "caso", repeats=2)
-    assert (GaussNewton.product, CasoSolver._certify) == before
+    assert (GaussNewton.times_rows, CasoSolver._certify) == before
     assert sum(watch.seconds.values()) == pytest.approx(measured.seconds)
     assert 0 <= watch.seconds[REST] < measured.seconds
     assert all(watch.seconds[part.name] > 0 for part in PARTS if part.within is None)

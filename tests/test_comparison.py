@@ -13,9 +13,9 @@ from PIL import Image
 import secondsight as ss
 from cases import PIECEWISE_LINEAR, Case
 from secondsight.comparison import COLUMNS
-from secondsight.explanation import zero_share
+from secondsight.optim.lambda_choice import LAMBDA1_VALUES
 from secondsight.plotting.figures import CHOSEN
-from secondsight.solve.select import LAMBDA1_VALUES
+from secondsight.results.explanation import zero_share
 
 PICTURES = [case for case in PIECEWISE_LINEAR if case.x.ndim == 3]
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import secondsight as ss
 from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
 from reference import Quadratic, gauss_newton, gradient, hessian
-from secondsight.curvature.linearisation import solver_device
+from secondsight.operators.jacobian import solver_device
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 import secondsight as ss
-from secondsight.explanation import FORMAT, write_whole
 from secondsight.plotting.figures import overlay, picture
 from secondsight.plotting.shades import normalise
+from secondsight.results.explanation import FORMAT, write_whole
 
 
 def conv(channels: int = 3) -> nn.Sequential:

@@ -20,17 +20,17 @@ from torch import Tensor
 import secondsight as ss
 from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
 from reference import GroupQuadratic, Quadratic, gradient, hessian
-from secondsight.explanation import zero_share
-from secondsight.methods import PENALISED
-from secondsight.solve.asking import Budget, answered
-from secondsight.solve.cafo import cafo_path
-from secondsight.solve.caso import CasoSolver, Demands, Solution
-from secondsight.solve.certificate import Problem
-from secondsight.solve.fista import fista
-from secondsight.solve.newton import semismooth_newton
-from secondsight.solve.penalty import L1, GroupLasso, Penalty
-from secondsight.solve.select import Rule
-from test_solve import AUTO, Instance, fixed, instance
+from secondsight.optim.certificate import certify
+from secondsight.optim.fista import Iterate, fista
+from secondsight.optim.lambda_choice import LambdaRule
+from secondsight.optim.metered_operator import MeteredOperator
+from secondsight.optim.penalties import L1, GroupLasso, Penalty
+from secondsight.optim.problem import Problem
+from secondsight.optim.semismooth_newton import semismooth_newton
+from secondsight.pipeline import SURROGATES
+from secondsight.results.explanation import zero_share
+from test_optim import AUTO, Instance, Solved, cafo_path, fixed, instance
+from test_optim import solve as solve_any
 
 PICTURES = [case for case in CASES if case.x.ndim == 3]
 
@@ -79,19 +79,11 @@ groupings = st.builds(
 )
 
 
-def solve(grouping: Grouped, rule: Rule = AUTO, penalty: Penalty | None = None, **demands: object) -> Solution:
-    defaults = Demands(rule=rule, c1=10.0, lambda2=None, tolerance=1e-8, certify="chosen", seed=0, dtype=torch.float64)
-    wanted = replace(defaults, **demands)  # type: ignore[arg-type]
-    problem, labels = grouping.problem, grouping.labels
-    solver = CasoSolver(
-        problem.g,
-        Budget(1000),
-        problem.semidefinite,
-        lambda delta: zero_share(delta, labels),
-        wanted,
-        penalty or grouping.penalty,
+def solve(grouping: Grouped, rule: LambdaRule = AUTO, penalty: Penalty | None = None, **options: Any) -> Solved:
+    labels = grouping.labels
+    return solve_any(
+        grouping.problem, rule, penalty or grouping.penalty, lambda delta: zero_share(delta, labels), **options
     )
-    return answered(solver.solve(), problem.product)
 
 
 def noise(seed: int, count: int) -> Tensor:
@@ -102,7 +94,7 @@ def noise(seed: int, count: int) -> Tensor:
 @given(groupings, st.floats(0, 0.6))
 def test_certified_maps_are_optimal(grouping: Grouped, lambda1: float) -> None:
     solution = solve(grouping, fixed(lambda1), top_eigenvalue=grouping.problem.top)
-    point = solution.choice.point
+    point = solution.path.chosen
     exact = grouping.twin(lambda1, solution.problem.lambda2)
     best = exact.optimum()
     assert point.certificate is not None
@@ -122,7 +114,7 @@ def test_certificate_bounds_the_truth_at_any_map(grouping: Grouped, lambda1: flo
     exact = grouping.twin(lambda1, lambda2)
     best = exact.optimum()
     delta = best + size * noise(seed, len(best)) * (0.01 + best.abs().max())
-    certificate = grouping.known(lambda2).certify(delta, problem.product(delta[None])[0], lambda1)
+    certificate = certify(grouping.known(lambda2), delta, problem.operator @ delta, lambda1)
     missing = exact.objective(best) - exact.objective(delta)
     rounding = 1e-12 * (1 + abs(exact.objective(best)))
     condition = (2 * lambda2 + problem.negative) / (2 * lambda2 - problem.top)
@@ -139,7 +131,7 @@ def test_support_certificate_is_never_wrong(grouping: Grouped, lambda1: float, s
     lambda2 = problem.top / 2 + 10
     best = grouping.twin(lambda1, lambda2).optimum()
     delta = best * (1 + size * noise(seed, len(best)))
-    support = grouping.known(lambda2).certify(delta, problem.product(delta[None])[0], lambda1).support
+    support = certify(grouping.known(lambda2), delta, problem.operator @ delta, lambda1).support
     assert not bool((support.nonzero & (best == 0)).any())
     assert not bool((support.zero & (best != 0)).any())
     assert grouping.whole(support.nonzero)
@@ -150,7 +142,7 @@ def test_support_certificate_is_never_wrong(grouping: Grouped, lambda1: float, s
 def test_nothing_is_proven_zero_and_nonzero_at_once(seed: int) -> None:
     """Where the gap is next to nothing, v is as long as the ball's radius up to rounding, on either side."""
     grouping = grouped(seed, d=11, most=6, rank=1, size=1.0, indefinite=False)
-    point = solve(grouping, fixed(0.3)).choice.point
+    point = solve(grouping, fixed(0.3)).path.chosen
     assert point.certificate is not None
     assert point.certificate.gap < 1e-20
     assert bool(point.certificate.support.nonzero.any())
@@ -159,7 +151,7 @@ def test_nothing_is_proven_zero_and_nonzero_at_once(seed: int) -> None:
 
 def test_support_is_decided_where_the_gap_is_small() -> None:
     grouping = Grouped(instance(3, d=200), partition(4, 200, 40))
-    point = solve(grouping, fixed(0.05), tolerance=1e-12).choice.point
+    point = solve(grouping, fixed(0.05), tolerance=1e-12).path.chosen
     assert point.certificate is not None
     support = point.certificate.support
     assert bool(support.nonzero.any())
@@ -175,11 +167,11 @@ def test_zero_exactly_from_lambda1_max_on(grouping: Grouped) -> None:
     per_group = [float(g[labels == name].norm()) / math.sqrt(int((labels == name).sum())) for name in labels.unique()]
     assert lambda1_max == pytest.approx(max(per_group), rel=1e-12)
     for lambda1 in (lambda1_max, lambda1_max * 1.5):
-        at = solve(grouping, fixed(lambda1)).choice.point
+        at = solve(grouping, fixed(lambda1)).path.chosen
         assert not bool(at.delta.any())
         assert at.certificate is not None
         assert at.certificate.gap == 0
-    assert bool(solve(grouping, fixed(lambda1_max * 0.999)).choice.point.delta.any())
+    assert bool(solve(grouping, fixed(lambda1_max * 0.999)).path.chosen.delta.any())
 
 
 @settings(max_examples=30, deadline=None)
@@ -240,17 +232,18 @@ def test_fista(lambda1: float, indefinite: bool) -> None:
     grouping = Grouped(problem, partition(13, 40, 12))
     lambda2 = problem.top / 2 + 10
     zero = torch.zeros_like(problem.g)
-    asking = fista(grouping.known(lambda2), Budget(1000), zero, zero, lambda1, 1e-9, torch.float64)
-    best = answered(asking, problem.product)
+    known = grouping.known(lambda2)
+    start = Iterate(zero, zero, certify(known, zero, zero, lambda1).relative_gap)
+    best = fista(known, MeteredOperator(problem.operator, 1000), start, lambda1, 1e-9, torch.float64)
     exact = grouping.twin(lambda1, lambda2)
     assert best.relative_gap <= 1e-9
     assert exact.objective(exact.optimum()) - exact.objective(best.delta) <= 1e-8 * abs(exact.objective(best.delta))
 
 
 def test_fista_goes_on_where_the_basis_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secondsight.solve.caso.LARGEST_BASIS", 5)
+    monkeypatch.setattr("secondsight.optim.caso.LARGEST_BASIS", 5)
     grouping = Grouped(instance(13, d=200, rank=100, size=100.0), partition(14, 200, 50))
-    certificate = solve(grouping, fixed(0.01), tolerance=1e-7).choice.point.certificate
+    certificate = solve(grouping, fixed(0.01), tolerance=1e-7).path.chosen.certificate
     assert certificate is not None
     assert certificate.relative_gap <= 1e-7
 
@@ -258,8 +251,8 @@ def test_fista_goes_on_where_the_basis_is_full(monkeypatch: pytest.MonkeyPatch) 
 def test_every_point_of_the_path() -> None:
     grouping = Grouped(instance(5, d=40), partition(6, 40, 15))
     solution = solve(grouping, certify="path", tolerance=1e-6)
-    assert len(solution.choice.points) >= 12
-    for point in solution.choice.points:
+    assert len(solution.path.points) >= 12
+    for point in solution.path.points:
         exact = grouping.twin(point.lambda1, solution.problem.lambda2)
         assert point.certificate is not None
         assert point.certificate.relative_gap <= 1e-6
@@ -269,7 +262,7 @@ def test_every_point_of_the_path() -> None:
 def test_first_order_in_closed_form() -> None:
     grouping = Grouped(instance(7, d=60), partition(8, 60, 20))
     g, labels = grouping.problem.g, grouping.labels
-    choice = cafo_path(g, grouping.penalty, 10.0, AUTO, lambda delta: zero_share(delta, labels), torch.float64)
+    choice = cafo_path(g, grouping.penalty, 10.0, AUTO, lambda delta: zero_share(delta, labels))
     assert len(choice.points) >= 12
     for point in choice.points:
         expected = torch.zeros_like(g)
@@ -288,9 +281,10 @@ def test_first_order_in_closed_form() -> None:
 def test_groups_of_one_are_the_plain_penalty(grouping: Grouped, lambda1: float) -> None:
     alone = replace(grouping, labels=torch.arange(len(grouping.labels)))
     found, plain = (solve(alone, fixed(lambda1), penalty) for penalty in (None, L1()))
-    assert found.lambda1_max == pytest.approx(plain.lambda1_max, rel=1e-12)
+    maxima = [penalty.lambda1_max(alone.problem.g) for penalty in (alone.penalty, L1())]
+    assert maxima[0] == pytest.approx(maxima[1], rel=1e-12)
     assert found.problem.lambda2 == plain.problem.lambda2
-    for ours, theirs in zip(found.choice.points, plain.choice.points, strict=True):
+    for ours, theirs in zip(found.path.points, plain.path.points, strict=True):
         scale = float(theirs.delta.abs().max())
         torch.testing.assert_close(ours.delta, theirs.delta, rtol=1e-7, atol=1e-7 * scale)
 
@@ -303,7 +297,7 @@ def test_the_twin_knows_groups_of_one() -> None:
     torch.testing.assert_close(grouped_twin.optimum(), Quadratic(problem.g, problem.h, 0.1, lambda2).optimum())
 
 
-@pytest.mark.parametrize("method", PENALISED)
+@pytest.mark.parametrize("method", SURROGATES)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_one_label_for_each_entry_changes_nothing(case: Case, method: str) -> None:
     labels = np.arange(case.x.numel())[::-1].reshape(case.x.shape)
@@ -452,7 +446,7 @@ def test_groups_are_saved(groups: str | Tensor, tmp_path: Path) -> None:
     e.save(tmp_path / "e.png")
 
 
-@pytest.mark.parametrize("method", PENALISED)
+@pytest.mark.parametrize("method", SURROGATES)
 def test_a_batch_gives_what_its_items_give(method: str) -> None:
     case = PIECEWISE_LINEAR[4]
     batch = torch.stack([case.x, 1 - case.x])

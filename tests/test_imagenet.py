@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import secondsight as ss
-from secondsight.curvature.hessian import is_piecewise_linear
-from secondsight.solve.select import LAMBDA1_VALUES
+from secondsight.model.diagnosis import is_piecewise_linear
+from secondsight.optim.lambda_choice import LAMBDA1_VALUES
 
 SHARED = Path(os.environ.get("SECONDSIGHT_SHARED", Path(__file__).parents[2] / "shared"))
 PHOTOGRAPHS = SHARED / "imagenet-val"
@@ -60,8 +60,8 @@ def test_certified_maps_of_real_photographs(name: str) -> None:
 @pytest.mark.parametrize("name", ["efficientnet-lite0", f"resnet50-v1@{WEIGHTS}"], ids=["lite0", "resnet50"])
 def test_embedded_networks_are_piecewise_linear_as_declared(name: str) -> None:
     model = ss.load_model(name)
-    assert model.piecewise_linear
-    model.piecewise_linear = None
+    assert model.facts.piecewise_linear
+    model.facts.piecewise_linear = None
     with model.ready():
         assert is_piecewise_linear(model, model.tensor(ss.example_photograph()))
 

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, features
 from torch import Tensor, nn
 
 import secondsight as ss
-from secondsight import images
+from secondsight.model import images
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 TRANSPOSED = 5

@@ -7,7 +7,7 @@ import torch
 
 from reference import Quadratic
 from secondsight.paper.algorithm import backtracking_fista, power_iterations
-from test_solve import instance
+from test_optim import instance
 
 
 @pytest.mark.parametrize("lambda1", [0.0, 0.02, 0.3])

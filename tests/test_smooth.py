@@ -16,11 +16,14 @@ from torch import Tensor, nn
 import secondsight as ss
 from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
 from reference import Quadratic, gauss_newton, gradient, hessian, probabilities
-from secondsight.curvature.hessian import ExactHessian, GaussNewton, LossHessian
-from secondsight.curvature.linearisation import Linearisation
-from secondsight.curvature.smooth import Noise, SmoothHessian, fitting_batch_size, graph_bytes
-from secondsight.methods import METHODS
-from test_curvature import Once
+from secondsight.operators.averaged import AveragedHessian
+from secondsight.operators.exact_hessian import ExactHessian
+from secondsight.operators.gauss_newton import GaussNewton
+from secondsight.operators.linearisation import linearise
+from secondsight.operators.loss_hessian import LossHessian
+from secondsight.operators.noise import Noise, fitting_batch_size, graph_bytes
+from secondsight.pipeline import METHODS
+from test_operators import Once
 
 SMOOTH = ("smooth-cafo", "smooth-caso")
 
@@ -170,9 +173,10 @@ def averaged(case: Case, kind: type[LossHessian], batch_size: int = 2) -> tuple[
     """g and all of H as the package averages them."""
     model = case.classifier()
     with model.ready():
-        linear = Linearisation(model, case.x[None], 0)
-        average = SmoothHessian(linear, kind, Noise(5, 0.2 * float(case.x.max() - case.x.min()), 4, batch_size))
-        return average.gradient, average.product(torch.eye(case.x.numel(), dtype=torch.float64))
+        linear = linearise(model, case.x[None], 0)
+        noise = Noise(5, 0.2 * float(case.x.max() - case.x.min()), 4, batch_size)
+        average = AveragedHessian(linear, kind, noise, record=False)
+        return average.gradient, average @ torch.eye(case.x.numel(), dtype=torch.float64)
 
 
 @pytest.mark.parametrize("case", PIECEWISE_LINEAR, ids=str)
@@ -200,9 +204,9 @@ def test_batches_fit_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     with model.ready():
         one = graph_bytes(model, case.x)
         for memory, size in ((1, 1), (one, 1), (3 * one, 3), (10**12, 20)):
-            monkeypatch.setattr("secondsight.curvature.smooth.MEMORY", memory)
+            monkeypatch.setattr("secondsight.operators.noise.GRAPH_MEMORY", memory)
             assert fitting_batch_size(model, case.x, 20) == size
-    monkeypatch.setattr("secondsight.curvature.smooth.MEMORY", 1)
+    monkeypatch.setattr("secondsight.operators.noise.GRAPH_MEMORY", 1)
     for method in (*SMOOTH, "smoothgrad", "integrated-gradients"):
         assert ss.explain(case.classifier(), case.x, method, n=4).settings["batch_size"] == 1
 

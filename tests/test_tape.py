@@ -14,13 +14,17 @@ from torch.nn import functional
 import secondsight as ss
 from cases import CURVED, PIECEWISE_LINEAR, Case, lively
 from reference import gauss_newton, gradient
-from secondsight.curvature import smooth, tape
-from secondsight.curvature.folding import Folding
-from secondsight.curvature.hessian import GaussNewton
-from secondsight.curvature.linearisation import Linearisation
-from secondsight.curvature.smooth import Noise, SmoothHessian, graph_bytes
-from secondsight.curvature.steps import Convolution, Mask, Pointwise, Scale
-from secondsight.curvature.tape import Tape, joined, record, split
+from secondsight.operators import averaged
+from secondsight.operators.averaged import AveragedHessian
+from secondsight.operators.gauss_newton import GaussNewton
+from secondsight.operators.linearisation import linearise
+from secondsight.operators.noise import Noise, graph_bytes
+from secondsight.operators.tape import tape
+from secondsight.operators.tape.folding import FoldedWeights
+from secondsight.operators.tape.linear_steps import Convolution, Mask, Pointwise, Scale
+from secondsight.operators.tape.recorder import record_tape
+from secondsight.operators.tape.tape import Tape, joined, split
+from secondsight.operators.tape_jacobian import TapeJacobian
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
 Layer = Callable[[Tensor], Tensor]
@@ -42,7 +46,7 @@ def tapped(layer: Layer, shape: tuple[int, ...]) -> ss.Classifier:
 
 def recorded(model: ss.Classifier, x: Tensor) -> Tape | None:
     with model.ready():
-        return record(model, x)
+        return record_tape(model, x)
 
 
 def jacobians(model: ss.Classifier, x: Tensor) -> Tensor:
@@ -251,9 +255,9 @@ FOLDED: dict[str, tuple[Layer, tuple[int, ...], int]] = {
 @pytest.mark.parametrize("name", FOLDED)
 def test_scales_folded_into_convolutions(name: str) -> None:
     layer, shape, left = FOLDED[name]
-    model, x, folding = tapped(lambda x: layer(x).relu(), shape), normal(3, *shape), Folding()
+    model, x, folding = tapped(lambda x: layer(x).relu(), shape), normal(3, *shape), FoldedWeights()
     tapes = [tape for tape in (recorded(model, one[None]) for one in x) if tape is not None]
-    folded = [folding.folded(tape) for tape in tapes]
+    folded = [folding.fold(tape) for tape in tapes]
     scales = [node for node in folded[0].nodes if isinstance(node.step, Scale)]
     # The first is x * 1.5.
     assert len(scales) - 1 == left
@@ -271,21 +275,21 @@ def test_folding_leaves_all_else_alone(name: str) -> None:
     model, x = tapped(layer, shape), normal(2, *shape)
     found = recorded(model, x)
     assert found is not None
-    assert_right(Folding().folded(found), model, x)
+    assert_right(FoldedWeights().fold(found), model, x)
 
 
 def test_other_weights_are_folded_anew() -> None:
-    layer, folding = normalised(nn.Conv2d(2, 3, 3)), Folding()
+    layer, folding = normalised(nn.Conv2d(2, 3, 3)), FoldedWeights()
     model, x = tapped(layer, (2, 5, 6)), normal(1, 2, 5, 6)
     for _ in range(2):
         found = recorded(model, x)
         assert found is not None
-        assert_right(folding.folded(found), model, x)
+        assert_right(folding.fold(found), model, x)
         layer[1].running_var.mul_(4)  # type: ignore[operator, union-attr, index]
     layer[0].weight = nn.Parameter(-layer[0].weight)  # type: ignore[operator, index]
     found = recorded(model, x)
     assert found is not None
-    assert_right(folding.folded(found), model, x)
+    assert_right(folding.fold(found), model, x)
 
 
 @pytest.mark.parametrize("case", PIECEWISE_LINEAR, ids=str)
@@ -395,13 +399,13 @@ def test_what_is_unknown_leaves_no_tape(name: str) -> None:
     model, x = tapped(UNKNOWN[name], (4,)), normal(2, 4)
     assert recorded(model, x) is None
     with model.ready():
-        linear = Linearisation(model, x, way="tape")
-        assert (linear.tape, linear.way, model.tapes) == (None, "forward mode", None)
-        twin = Linearisation(model, x, way="forward mode")
-        v, u = normal(4), normal(2, 3)
-        assert torch.equal(linear.jvp(v), twin.jvp(v))
+        linear, twin = linearise(model, x, record=True), linearise(model, x)
+        assert not isinstance(linear.jacobian, TapeJacobian)
+        assert (model.facts.jvp_way, model.facts.recordable) == ("forward mode", False)
+        v, u = normal(1, 1, 4), normal(2, 3)
+        assert torch.equal(linear.jacobian.jvp(v), twin.jacobian.jvp(v))
         assert torch.equal(linear.vjp(u), twin.vjp(u))
-        assert torch.equal(linear.vjps(u[None])[0], twin.vjp(u))
+        assert torch.equal(linear.jacobian.vjp(u[None])[0].mean(0), twin.vjp(u))
 
 
 @pytest.mark.parametrize(
@@ -433,7 +437,7 @@ def test_what_is_overwritten_behind_a_tensor_leaves_no_tape(layer: Layer) -> Non
 @pytest.mark.parametrize("case", CURVED, ids=str)
 def test_curved_networks_leave_no_tape_and_are_tried_once(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    monkeypatch.setattr("secondsight.curvature.linearisation.record", lambda *_: tried.append(1))
+    monkeypatch.setattr("secondsight.operators.linearisation.record_tape", lambda *_: tried.append(1))
     model = case.classifier()
     for _ in range(3):
         ss.input_hessian(model, case.x)
@@ -462,10 +466,10 @@ class TestTrust:
     def test_a_right_tape_is_used(self) -> None:
         model = self.CASE.classifier()
         self.explained(model)
-        assert model.tapes is not None
-        assert len(model.tapes) == 1
+        assert model.facts.recordable
+        assert len(model.facts.trusted_tapes) == 1
         with model.ready():
-            assert Linearisation(model, self.CASE.x[None], way="tape").way == "tape"
+            assert isinstance(linearise(model, self.CASE.x[None], record=True).jacobian, TapeJacobian)
 
     @pytest.mark.parametrize("step", [Scale, Mask])
     @pytest.mark.parametrize("direction", ["forward", "transpose"])
@@ -479,7 +483,7 @@ class TestTrust:
         monkeypatch.setattr(step, direction, wrong)
         model = self.CASE.classifier()
         self.explained(model)
-        assert model.tapes is None
+        assert not model.facts.recordable
 
     def test_a_wrong_rule_is_caught_in_single_precision(self, monkeypatch: pytest.MonkeyPatch) -> None:
         net = copy.deepcopy(self.CASE.net).float()
@@ -489,7 +493,7 @@ class TestTrust:
             monkeypatch.setattr(Scale, "transpose", lambda self, _, t: (right(self, False, t),))
             model = ss.Classifier(net, input_shape=self.CASE.x.shape)
             ss.input_hessian(model, self.CASE.x.float())
-            assert (model.tapes is not None) == trusted
+            assert model.facts.recordable == trusted
 
     def test_a_failing_rule_is_caught(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(*_: Any) -> None:
@@ -498,7 +502,7 @@ class TestTrust:
         monkeypatch.setattr(Scale, "transpose", fail)
         model = self.CASE.classifier()
         self.explained(model)
-        assert model.tapes is None
+        assert not model.facts.recordable
 
     def test_paid_once_for_each_model(self) -> None:
         calls: list[int] = []
@@ -507,7 +511,7 @@ class TestTrust:
         try:
             with model.ready():
                 for n in (1, 1, 4):
-                    Linearisation(model, self.CASE.x.expand(n, *self.CASE.x.shape), way="tape").gradient()
+                    linearise(model, self.CASE.x.expand(n, *self.CASE.x.shape), record=True).gradient()
                     calls.append(0)
         finally:
             handle.remove()
@@ -524,8 +528,8 @@ class TestTrust:
         for seen, x in enumerate((normal(4).abs(), -normal(4).abs(), normal(4, seed=1).abs()), start=1):
             h = ss.input_hessian(model, x)
             torch.testing.assert_close(h.matmul(torch.eye(4)), gauss_newton(net, x), **TIGHT)
-            assert model.tapes is not None
-            assert len(model.tapes) == min(seen, 2)
+            assert model.facts.recordable
+            assert len(model.facts.trusted_tapes) == min(seen, 2)
 
     def test_new_weights(self) -> None:
         net, x = lively(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)), 0), normal(4)
@@ -533,8 +537,8 @@ class TestTrust:
         ss.input_hessian(model, x)
         lively(net, 1)
         torch.testing.assert_close(ss.input_hessian(model, x).matmul(torch.eye(4)), gauss_newton(net, x), **TIGHT)
-        assert model.tapes is not None
-        assert len(model.tapes) == 1
+        assert model.facts.recordable
+        assert len(model.facts.trusted_tapes) == 1
 
 
 class TestLeftBehind:
@@ -600,7 +604,7 @@ class TestSeveralAtATime:
     def test_within_the_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
         model = self.CASE.classifier()
         for memory, directions in ((1, 1), (10**12, tape.DIRECTIONS)):
-            monkeypatch.setattr(tape, "MEMORY", memory)
+            monkeypatch.setattr(tape, "PASS_MEMORY", memory)
             found = recorded(model, self.CASE.x[None])
             assert found is not None
             assert found.directions == directions
@@ -616,10 +620,10 @@ class TestKeptTapes:
         handle = self.CASE.net.register_forward_pre_hook(lambda _, args: passes.append(len(args[0])))
         try:
             with model.ready():
-                linear = Linearisation(model, self.CASE.x[None], 0, "tape")
+                linear = linearise(model, self.CASE.x[None], 0, record=True)
                 passes.clear()
-                average = SmoothHessian(linear, GaussNewton, Noise(5, 0.2, 4, 2))
-                parts = [average.gradient[None], *(average.product(normal(2, 72, seed=i)) for i in range(3))]
+                average = AveragedHessian(linear, GaussNewton, Noise(5, 0.2, 4, 2))
+                parts = [average.gradient[None], *(average.times_rows(normal(2, 72, seed=i)) for i in range(3))]
                 return torch.cat(parts)
         finally:
             handle.remove()
@@ -630,9 +634,9 @@ class TestKeptTapes:
         assert passes == [2, 2, 1]
         model = self.CASE.classifier()
         with model.ready():
-            one = Linearisation(model, self.CASE.x.expand(2, -1, -1, -1), way="tape").nbytes
+            one = linearise(model, self.CASE.x.expand(2, -1, -1, -1), record=True).jacobian.nbytes
         for room, seen in ((0, [2, 2, 1] * 4), (one, [2, 2, 1] + [2, 1] * 3), (2 * one, [2, 2, 1] + [1] * 3)):
-            monkeypatch.setattr(smooth, "KEPT", room)
+            monkeypatch.setattr(averaged, "KEPT_MEMORY", room)
             torch.testing.assert_close(self.averaged(passes), expected, rtol=1e-12, atol=1e-14)
             assert passes == seen
 
@@ -658,18 +662,18 @@ def test_the_embedded_network() -> None:
     generator = torch.Generator().manual_seed(0)
     v, u = torch.randn(x.numel(), generator=generator).double(), torch.randn(1, 1000, generator=generator).double()
     with model.ready():
-        linear, twin = Linearisation(model, x[None], way="tape"), Linearisation(model, x[None])
-        assert linear.way == "tape"
-        torch.testing.assert_close(linear.logits, twin.logits.detach())
+        linear, twin = linearise(model, x[None], record=True), linearise(model, x[None])
+        ours, theirs = linear.jacobian, twin.jacobian
+        assert isinstance(ours, TapeJacobian)
+        torch.testing.assert_close(ours.logits, theirs.logits)
         for found, expected in (
-            (linear.jvp(v), twin.jvp(v)),
+            (ours.jvp(v[None, None]), theirs.jvp(v[None, None])),
             (linear.vjp(u), twin.vjp(u)),
             (linear.gradient(), twin.gradient()),
-            (linear.jvps(torch.stack([v, -2 * v]))[1], -2 * twin.jvp(v)),
+            (ours.jvp(torch.stack([v, -2 * v])[:, None])[1], -2 * theirs.jvp(v[None, None])[0]),
         ):
             assert float((found - expected).norm()) <= 1e-4 * float(expected.norm())
-        assert linear.tape is not None
-        assert linear.tape.nbytes < graph_bytes(model, x) / 4
+        assert ours.nbytes - x.nbytes < graph_bytes(model, x) / 4
 
 
 def test_only_products_ask_for_a_tape() -> None:
@@ -682,7 +686,7 @@ def test_only_products_ask_for_a_tape() -> None:
             for _ in range(2):
                 passes.clear()
                 e = ss.explain(model, case.x, method, **options)
-                assert (model.tapes == frozenset()) == (method == "cafo")
+                assert (not model.facts.trusted_tapes) == (method == "cafo")
             assert sum(passes) <= most
             assert e.products > 1 or method == "cafo"
     finally:

@@ -7,15 +7,15 @@
 ('tiger cat', 'estimated')
 """
 
+from secondsight.api import explain
 from secondsight.comparison import Comparison, compare
-from secondsight.curvature.operator import InputHessian, input_hessian
 from secondsight.errors import ImageError, InputError, ModelError, SecondsightError, SecondsightWarning
-from secondsight.explain import explain
-from secondsight.explanation import EigenvalueBound, Explanation, PathPoint, SecondOrder
-from secondsight.images import example_photograph
-from secondsight.model import Classifier
+from secondsight.model.classifier import Classifier
+from secondsight.model.images import example_photograph
+from secondsight.operators.input_hessian import InputHessian, input_hessian
+from secondsight.optim.certificate import Support
 from secondsight.presets import PRESETS
-from secondsight.solve.certificate import Support
+from secondsight.results.explanation import EigenvalueBound, Explanation, PathPoint, SecondOrder
 from secondsight.sweep import Sweep, sweep
 from secondsight.version import __version__
 from secondsight.zoo import load_model

@@ -21,10 +21,10 @@ from captum.attr import Attribution
 from captum.log import log_usage
 from torch import Tensor, nn
 
+from secondsight.api import explain
 from secondsight.errors import InputError
-from secondsight.explain import explain
-from secondsight.explanation import Explanation
-from secondsight.model import Classifier
+from secondsight.model.classifier import Classifier
+from secondsight.results.explanation import Explanation
 
 Inputs = Tensor | tuple[Tensor, ...]
 Targets = int | Tensor | Sequence[int] | None
@@ -93,7 +93,7 @@ class _Penalised(Attribution):  # type: ignore[misc]
             if i == 0:
                 joined.require_every_input(model)
             explanations.append(explain(model, joined.join(i), target=one, **options))
-            self._piecewise_linear = model.piecewise_linear
+            self._piecewise_linear = model.facts.piecewise_linear
         deltas = torch.stack([e.delta for e in explanations]).to(parts[0].device)
         attributions = tuple(
             delta.reshape(part.shape).to(part) for delta, part in zip(joined.split(deltas), parts, strict=True)

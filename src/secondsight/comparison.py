@@ -13,15 +13,15 @@ from typing import Any
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from secondsight.curvature.linearisation import Linearisation
+from secondsight.api import check_method, explain
+from secondsight.baselines import clipped
 from secondsight.errors import InputError
-from secondsight.explain import check_method, explain
-from secondsight.explanation import NAMES, Explanation, save_figure, zero_share
-from secondsight.methods import METHODS, PENALISED
-from secondsight.methods.rivals import clipped
-from secondsight.model import Classifier, Item, Target
+from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.operators.linearisation import linearise
+from secondsight.pipeline import METHODS, SURROGATES
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture, png
 from secondsight.plotting.shades import normalise
+from secondsight.results.explanation import NAMES, Explanation, save_figure, zero_share
 
 CLIPPED = "clipped-gradient"
 """The one column that is no method of `explain`: the gradient's largest pixels, in the number that CASO keeps."""
@@ -186,7 +186,7 @@ def _entries(
     entries: dict[str, Entry] = {}
     for method in dict.fromkeys([*needed, *(name for name in chosen if name != CLIPPED)]):
         started(method)
-        own = options if method in PENALISED else {k: v for k, v in options.items() if k != "groups"}
+        own = options if method in SURROGATES else {k: v for k, v in options.items() if k != "groups"}
         explanation: Explanation = explain(model, tensor, method, target, **own)
         entries[method] = Entry(method, explanation, explanation.seconds / unit)
     if CLIPPED in chosen:
@@ -211,7 +211,7 @@ def gradient_seconds(model: Classifier, x: Tensor) -> float:
     with model.ready():
         for _ in range(REPEATS + 1):
             start = time.perf_counter()
-            Linearisation(model, x[None]).gradient()
+            linearise(model, x[None]).gradient()
             times.append(time.perf_counter() - start)
     # The first pass does not count, because it also pays for the checks of a new network.
     return statistics.median(times[1:])

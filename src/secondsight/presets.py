@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from secondsight.errors import InputError
-from secondsight.solve.select import LAMBDA1_VALUES
+from secondsight.optim.lambda_choice import LAMBDA1_VALUES
 
 PRESETS: dict[str, dict[str, Any]] = {
     "table-1": {"lambda1": 0.0, "c1": 10.0},

@@ -10,13 +10,13 @@ from typing import Any
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from secondsight.explain import explain
-from secondsight.explanation import Explanation, PathPoint, save_figure, zero_share
-from secondsight.methods.rivals import clipped
-from secondsight.model import Classifier, Item, Target
+from secondsight.api import explain
+from secondsight.baselines import clipped
+from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.optim.lambda_choice import LAMBDA1_VALUES
 from secondsight.plotting.figures import PAPER_COLOURS, STRIP_COLUMNS, Panel, Row, maps_figure, picture, png
 from secondsight.plotting.shades import normalise
-from secondsight.solve.select import LAMBDA1_VALUES
+from secondsight.results.explanation import Explanation, PathPoint, save_figure, zero_share
 
 PANEL_WIDTH = 1.7
 """Inches for each column: nine columns make a figure of 15 inches."""

@@ -11,7 +11,7 @@ import secondsight as ss
 from secondsight.cli.arguments import require_folder
 from secondsight.cli.console import EXPLAIN_COLUMNS, report, warnings_caught
 from secondsight.cli.progress_bar import ProgressBar
-from secondsight.explanation import demo_figure, save_figure
+from secondsight.results.explanation import demo_figure, save_figure
 
 
 def demo(

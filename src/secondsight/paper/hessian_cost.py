@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from secondsight.comparison import gradient_seconds
-from secondsight.curvature.operator import input_hessian
+from secondsight.operators.input_hessian import input_hessian
 from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from secondsight.explain import explain
-from secondsight.explanation import Explanation
-from secondsight.model import Classifier
+from secondsight.api import explain
+from secondsight.model.classifier import Classifier
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_survival import angle
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.plotting.shades import normalise
+from secondsight.results.explanation import Explanation
 
 PAIRS = 3
 """Predictions from each end of the confidence: six rows fit a page."""

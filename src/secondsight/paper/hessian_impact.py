@@ -21,17 +21,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from secondsight.curvature.hessian import curvature_at
-from secondsight.model import Classifier
+from secondsight.model.classifier import Classifier
+from secondsight.operators.hessian_choice import hessian_at
+from secondsight.optim.caso import CasoSolver
+from secondsight.optim.lambda_choice import HighestLossRule
+from secondsight.optim.metered_operator import MeteredOperator
+from secondsight.optim.penalties import L1
+from secondsight.optim.problem import Problem
+from secondsight.optim.second_order_angle import angle_without_penalty
 from secondsight.paper.finding import Finding, Verdict
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
-from secondsight.solve.asking import Budget, answered
-from secondsight.solve.caso import CasoSolver, Demands
-from secondsight.solve.certificate import Problem
-from secondsight.solve.low_rank import angle_without_penalty
-from secondsight.solve.penalty import L1
-from secondsight.solve.select import Rule
 
 FIXED = (1.0, 10.0, 100.0)
 """Values of c1: the paper's 10, and ten times less and more."""
@@ -118,27 +118,22 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
         The angles and their error bounds by c1 and by c1 / L, and what the rank-one part p/(1-p) gg' of H explains.
     """
     with model.ready():
-        curvature, _ = curvature_at(model, model.tensor(file), choice=choice)
-        g = curvature.gradient
-        size = float(g.abs().max())
+        H, _ = hessian_at(model, model.tensor(file), choice=choice)
+        g = H.gradient
         solver = CasoSolver(
-            g / max(size, SMALLEST),
-            Budget(100),
-            curvature.semidefinite,
-            lambda delta: 0.0,
-            Demands(
-                Rule((0.0,), (0.0, 1.0), 12, 0.5, 1.0),
-                FIXED[0],
-                None,
-                TOLERANCE,
-                "chosen",
-                seed,
-                curvature.linear.x.dtype,
-            ),
-            L1(),
+            gradient=g / max(float(g.abs().max()), SMALLEST),
+            H=MeteredOperator(H, most=100),
+            penalty=L1(),
+            sparsity=lambda delta: 0.0,
+            c1=FIXED[0],
+            lambda2=None,
+            tolerance=TOLERANCE,
+            seed=seed,
+            dtype=H.linear.x.dtype,
         )
-        solution = answered(solver.solve(), curvature.product)
-    problem, top = solution.problem, solution.top_eigenvalue
+        solver.fix_lambda2()
+        solver.choose(HighestLossRule((0.0, 1.0), (0.0,)))
+    problem, top = solver.problem, solver.top
     bound_of_top = 2 * problem.lambda2 - problem.mu
 
     def angle(c1: float) -> tuple[float, float]:
@@ -146,8 +141,8 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
         at = Problem(problem.gradient, L1(), lambda2, 2 * lambda2 - bound_of_top, problem.negative)
         return angle_without_penalty(at, solver.basis)
 
-    p = curvature.linear.probabilities[0]
-    others = float(p.sum() - p[curvature.linear.target])
+    p = H.linear.probabilities[0]
+    others = float(p.sum() - p[H.linear.target])
     rank_one = (1 - others) / max(others, SMALLEST) * float(g @ g)
     fixed = {str(c1): angle(c1) for c1 in FIXED}
     relative = {str(share): angle(share * top) if top > 0 else (0.0, 0.0) for share in RELATIVE}
@@ -157,7 +152,7 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
         "probability": 1 - others,
         "L": top,
         "negative": problem.negative,
-        "products": solution.products,
+        "products": solver.H.taken,
         "angle": {c1: degrees for c1, (degrees, _) in fixed.items()},
         "angle_error": {c1: error for c1, (_, error) in fixed.items()},
         "angle_relative": {share: degrees for share, (degrees, _) in relative.items()},

@@ -10,14 +10,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from secondsight.explain import explain
-from secondsight.explanation import Explanation
+from secondsight.api import explain
+from secondsight.optim.penalties import L1
+from secondsight.optim.second_order_angle import degrees_between
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_impact import rank_correlation
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
-from secondsight.solve.low_rank import degrees_between
-from secondsight.solve.penalty import L1
+from secondsight.results.explanation import Explanation
 
 SAMPLES = 16
 """Noisy copies: more of them change the angles little, and the time grows in proportion."""

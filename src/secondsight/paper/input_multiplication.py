@@ -10,15 +10,15 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from secondsight.explain import explain
-from secondsight.explanation import NAMES, Explanation
-from secondsight.model import Classifier
+from secondsight.api import explain
+from secondsight.model.classifier import Classifier
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_impact import rank_correlation
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.plotting.shades import normalise
+from secondsight.results.explanation import NAMES, Explanation
 
 METHODS = ("gradient", "integrated-gradients", "cafo", "caso")
 """The methods that use no noisy copies."""
@@ -113,7 +113,7 @@ def _shifted(model: Classifier) -> Classifier:
             return model.logits(x - SHIFT)
 
     shape = [n or 1 for n in model.input_shape]
-    return Classifier(Shifted(), input_shape=shape, piecewise_linear=model.piecewise_linear)
+    return Classifier(Shifted(), input_shape=shape, piecewise_linear=model.facts.piecewise_linear)
 
 
 def _some(values: Tensor, seed: int) -> list[float]:

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d
 
-from secondsight.explanation import zero_share
-from secondsight.methods.rivals import clipped
-from secondsight.model import Classifier
+from secondsight.baselines import clipped
+from secondsight.model.classifier import Classifier
 from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
+from secondsight.results.explanation import zero_share
 from secondsight.sweep import sweep
 
 KINDS = ("cafo", "caso", "clipped")

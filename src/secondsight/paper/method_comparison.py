@@ -21,14 +21,14 @@ from torch import Tensor
 
 from secondsight.comparison import COLUMNS, TITLES, compare
 from secondsight.errors import SecondsightError
-from secondsight.explanation import write_whole
-from secondsight.images import read
-from secondsight.model import Classifier
+from secondsight.model.classifier import Classifier
+from secondsight.model.images import read
 from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.plotting.shades import normalise
+from secondsight.results.explanation import write_whole
 
 SHOWN = 6
 """Photographs on a page of the figure: rows of nine panels, so that the page stays wider than high."""

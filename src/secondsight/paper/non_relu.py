@@ -14,11 +14,10 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from secondsight.curvature.hessian import is_piecewise_linear
+from secondsight.api import explain
 from secondsight.errors import InputError
-from secondsight.explain import explain
-from secondsight.explanation import Explanation
-from secondsight.model import Classifier
+from secondsight.model.classifier import Classifier
+from secondsight.model.diagnosis import is_piecewise_linear
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_examples import confidence
 from secondsight.paper.hessian_impact import distance, ends, measure, rank_correlation, scatter, verdict
@@ -28,6 +27,7 @@ from secondsight.paper.run import Run, evenly
 from secondsight.paper.softened import softened
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.plotting.shades import normalise
+from secondsight.results.explanation import Explanation
 
 BETAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 """Powers of two, from clearly smooth to nearly ReLU."""

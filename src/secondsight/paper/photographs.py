@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from secondsight import images
 from secondsight.errors import ImageError, InputError, SecondsightError
+from secondsight.model import images
 
 SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 """Files that count as photographs: the usual formats, which Pillow reads without plug-ins."""

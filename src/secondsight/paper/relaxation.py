@@ -14,9 +14,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from secondsight.optim.penalties import L1
+from secondsight.optim.semismooth_newton import semismooth_newton
 from secondsight.paper.finding import Finding
-from secondsight.solve.newton import semismooth_newton
-from secondsight.solve.penalty import L1
 
 INPUTS = 8
 """d, so small that every support can be tried."""

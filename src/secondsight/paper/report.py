@@ -6,8 +6,8 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from secondsight.explanation import write_whole
 from secondsight.paper.finding import Finding
+from secondsight.results.explanation import write_whole
 
 TITLE = "The paper, measured anew"
 """The heading of both files."""

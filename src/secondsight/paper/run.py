@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secondsight.model import Classifier
+from secondsight.model.classifier import Classifier
 from secondsight.paper.photographs import Ledger, Record
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from secondsight.errors import ModelError
-from secondsight.model import Classifier
+from secondsight.model.classifier import Classifier
 
 RELUS = {functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
 """Every spelling of ReLU in torch; ReLU6 is replaced separately."""

@@ -14,8 +14,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from secondsight.optim.penalties import L1
 from secondsight.paper.finding import Finding
-from secondsight.solve.penalty import L1
 
 INPUTS = 200
 """d of the linear models, so small that the eigenvalues of hundreds of dense Hessians take seconds."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from secondsight.errors import InputError
-from secondsight.model import Classifier
+from secondsight.model.classifier import Classifier
 from secondsight.zoo import from_timm, from_torchvision, from_transformers
 from secondsight.zoo.efficientnet_lite import EfficientNetLite
 from secondsight.zoo.hubs import imported

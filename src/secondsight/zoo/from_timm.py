@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from secondsight import images
 from secondsight.errors import ModelError
-from secondsight.model import Classifier
+from secondsight.model import images
+from secondsight.model.classifier import Classifier
 from secondsight.zoo.hubs import LONGEST, check_name, huggingface_file, imported, torch_file
 from secondsight.zoo.labels import imagenet_labels
 from secondsight.zoo.weights import filled, read_checkpoint, read_safetensors

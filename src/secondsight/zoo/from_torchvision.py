@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from secondsight.model import Classifier
+from secondsight.model.classifier import Classifier
 from secondsight.zoo.hubs import check_name, imported, torch_file
 from secondsight.zoo.weights import filled, read_checkpoint, read_safetensors
 

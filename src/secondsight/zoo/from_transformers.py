@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from secondsight import images
 from secondsight.errors import InputError, ModelError
-from secondsight.model import Classifier
+from secondsight.model import images
+from secondsight.model.classifier import Classifier
 from secondsight.zoo.hubs import broken, downloaded, first_line, imported, require_answer
 from secondsight.zoo.weights import filled, read_safetensors
 

@@ -1,0 +1,356 @@
+"""A user's network made safe to explain: logits of pixels, and everything put back as it was."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import itertools
+import math
+import operator
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from secondsight.errors import InputError, ModelError, SecondsightWarning
+from secondsight.model import images
+from secondsight.model.network_facts import NetworkFacts
+
+Target = int | str | None
+"""The class to explain: its index, its name, or None for the predicted one."""
+
+Item = images.Photograph | Tensor
+"""One input: a photograph or a tensor of floats."""
+
+HALF = (torch.float16, torch.bfloat16)
+"""Types whose products have too few digits for a certificate: such networks are computed in float32."""
+
+
+class Classifier:
+    """A network that gives logits, with its preprocessing and class names.
+
+    `net` maps a *normalised* batch to logits of shape (N, classes). The classifier itself is called with pixels in
+    [0, 1], so every map lives in the space of the picture:
+
+        logits = net((x - mean) / std)
+
+    Args:
+        net: a module, or any function of a batch. It is used in eval mode with frozen parameters and given back as it
+            was. A half-precision module is copied and computed in float32.
+        mean, std: normalisation, a number or one number per channel. None: no normalisation.
+        size: height and width of the pictures it takes, or one number for both. None: any size.
+        labels: the class names, in order.
+        input_shape: shape of one input of a network that does not take pictures (tabular, embeddings): any float is
+            then allowed, and `size`, `channels`, `resize` do not apply.
+        channels: 1, 3 or 4; by default as many as `mean` or `std` has, else 3.
+        resize: length of a photograph's shorter side before the centre crop; by default the crop takes 0.875 of it.
+        interpolation: bilinear, bicubic, lanczos or nearest.
+        name: shown in figures and tables.
+        piecewise_linear: whether the logits are piecewise linear in the input. None: found out once, by
+            differentiating twice, at the first explanation.
+
+    Examples:
+        >>> model = Classifier(nn.Linear(4, 3), input_shape=(4,), labels=["setosa", "versicolor", "virginica"])
+        >>> model(torch.zeros(2, 4)).shape
+        torch.Size([2, 3])
+        >>> model.target_index("virginica", classes=3)
+        2
+    """
+
+    def __init__(
+        self,
+        net: Callable[[Tensor], Tensor],
+        mean: float | Sequence[float] | None = None,
+        std: float | Sequence[float] | None = None,
+        size: int | tuple[int, int] | None = None,
+        labels: Sequence[str] | None = None,
+        *,
+        input_shape: Sequence[int] | None = None,
+        channels: int | None = None,
+        resize: int | None = None,
+        interpolation: str = "bilinear",
+        name: str | None = None,
+        piecewise_linear: bool | None = None,
+    ) -> None:
+        """Check the arguments. The network itself is not run."""
+        if not callable(net):
+            raise InputError("net", "a torch.nn.Module or a function of a batch", type(net).__name__)
+        if interpolation not in images.FILTERS:
+            raise InputError("interpolation", f"one of {', '.join(images.FILTERS)}", repr(interpolation))
+        self.net = net
+        self.name = name or type(net).__name__
+        self.labels = None if labels is None else [str(label) for label in labels]
+        self.notes: list[str] = []
+        self.takes_pictures = input_shape is None
+        features = None if input_shape is None else _lengths("input_shape", input_shape, "positive whole numbers")
+        self.mean = _per_channel("mean", mean, features)
+        self.std = _per_channel("std", std, features)
+        if self.std is not None and not bool((self.std > 0).all()):
+            raise InputError("std", "positive", std)
+        self.channels = _channels(channels, self.mean, self.std) if self.takes_pictures else 0
+        self.size = None if size is None else _height_and_width(size)
+        self.resize = resize
+        if resize is not None:
+            (self.resize,) = _lengths("resize", [resize], "a positive whole number")
+        self.interpolation = interpolation
+        # None stands for "any length".
+        self.input_shape: tuple[int | None, ...]
+        if features is not None:
+            self.input_shape = features
+        else:
+            self.input_shape = (self.channels, *(self.size or (None, None)))
+        self._computed = self._in_computing_precision(net)
+        self.facts = NetworkFacts(piecewise_linear=piecewise_linear)
+
+    def _in_computing_precision(self, net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        tensors = list(_tensors(net))
+        if any(tensor.is_inference() for tensor in tensors):
+            raise ModelError("the network was made in torch.inference_mode, so it has no gradients: make it outside")
+        half = next((tensor.dtype for tensor in tensors if tensor.dtype in HALF), None)
+        if half is None or not isinstance(net, nn.Module):
+            return net
+        self.notes.append(f"the {half} network was computed in float32")
+        return copy.deepcopy(net).float()
+
+    def __repr__(self) -> str:
+        """Name the network and the shape of its inputs."""
+        shape = "x".join("any" if n is None else str(n) for n in self.input_shape)
+        return f"Classifier({self.name}, input {shape})"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network lives (the CPU for a function without parameters)."""
+        tensor = _first_float(self._computed)
+        return torch.device("cpu") if tensor is None else tensor.device
+
+    def weights(self) -> list[Tensor]:
+        """List the parameters and buffers of the network that computes. Of a function none are known."""
+        return list(_tensors(self._computed))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Compute the logits of a batch of inputs (pixels in [0, 1] for a network of pictures)."""
+        with self.ready():
+            return self.logits(self.batch(x))
+
+    def load(self, photograph: images.Photograph) -> Tensor:
+        """Read a photograph as a (C, H, W) tensor, scaled and cropped as this network wants it."""
+        if not self.takes_pictures:
+            raise InputError(
+                "photograph", f"a tensor of shape {self.input_shape}, for this is no network of pictures", photograph
+            )
+        picture = images.read(photograph, self.channels)
+        if self.size is not None:
+            picture = images.fit(picture, self.size, self.resize, self.interpolation)
+        return images.to_tensor(picture)
+
+    def require_pictures(self) -> None:
+        """Raise InputError unless the maps of this network are pictures."""
+        if len(self.input_shape) != 3:
+            raise InputError("model", "a network of pictures (C, H, W) for this", f"{self.name} of {self.input_shape}")
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Set eval mode, frozen parameters, gradients, full precision and differentiable attention, and restore all."""
+        net = self._computed
+        modules = list(net.modules()) if isinstance(net, nn.Module) else []
+        modes = [module.training for module in modules]
+        parameters = list(net.parameters()) if isinstance(net, nn.Module) else []
+        wanted = [parameter.requires_grad for parameter in parameters]
+        fast_path = torch.backends.mha.get_fastpath_enabled()
+        try:
+            for module in modules:
+                module.training = False
+            for parameter in parameters:
+                parameter.requires_grad_(False)
+            # Fused attention has neither forward mode nor a second derivative.
+            torch.backends.mha.set_fastpath_enabled(False)
+            with (
+                sdpa_kernel(SDPBackend.MATH),
+                torch.inference_mode(False),
+                torch.enable_grad(),
+                torch.autocast(self.device.type, enabled=False),
+            ):
+                yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast_path)
+            for module, mode in zip(modules, modes, strict=True):
+                module.training = mode
+            for parameter, want in zip(parameters, wanted, strict=True):
+                parameter.requires_grad_(want)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Compute the logits of a batch as `batch` returns it, without checks. For use inside `ready()`."""
+        if self.mean is not None:
+            x = x - self.mean.to(x.dtype).to(x.device)
+        if self.std is not None:
+            x = x / self.std.to(x.dtype).to(x.device)
+        return self._computed(x)
+
+    def tensor(self, item: Item) -> Tensor:
+        """Turn one input of any kind into a checked tensor on the network's device, without batch dimension."""
+        if isinstance(item, Tensor):
+            if not self._fits(item.shape):
+                raise InputError("the input", f"of shape {self._shape_text()}", f"of shape {tuple(item.shape)}")
+            return self.batch(item[None])[0]
+        if isinstance(item, (str, Path, Image.Image)) or hasattr(item, "__fspath__"):
+            return self.batch(self.load(item)[None])[0]
+        raise InputError("the input", "a path, a PIL image or a float tensor", f"a {type(item).__name__}")
+
+    def batch(self, x: Tensor) -> Tensor:
+        """Check a batch for shape, type and values, and bring it to the network's device and precision."""
+        if not isinstance(x, Tensor):
+            raise InputError("the input", "a tensor of floats", f"a {type(x).__name__}")
+        if not self._fits(x.shape[1:]):
+            wanted = f"a batch of shape (N, {self._shape_text()[1:]}"
+            raise InputError("the input", wanted, f"of shape {tuple(x.shape)}")
+        if x.numel() == 0:
+            raise InputError("the input", "at least one number", f"empty, of shape {tuple(x.shape)}")
+        if not x.is_floating_point():
+            hint = ": divide by 255" if x.dtype == torch.uint8 else ""
+            raise InputError("the input", "a tensor of floats", f"of {x.dtype}{hint}")
+        if not bool(torch.isfinite(x).all()):
+            raise InputError("the input", "finite", "a tensor with NaN or infinite entries")
+        if self.takes_pictures and (x.min() < 0 or x.max() > 1):
+            raise InputError(
+                "pixels",
+                "in [0, 1], before normalisation (mean and std belong to the Classifier)",
+                f"in [{x.min():.3g}, {x.max():.3g}]",
+            )
+        weights = _first_float(self._computed)
+        if weights is not None:
+            return x.to(weights)
+        return x if x.dtype == torch.float64 else x.float()
+
+    def _fits(self, shape: Sequence[int]) -> bool:
+        return len(shape) == len(self.input_shape) and all(
+            want in (None, n) for want, n in zip(self.input_shape, shape, strict=True)
+        )
+
+    def check_logits(self, logits: Tensor) -> None:
+        """Raise ModelError unless these are finite logits of a batch. Warn, once, of probabilities."""
+        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
+            what = (
+                f"a tensor of shape {tuple(logits.shape)}"
+                if isinstance(logits, Tensor)
+                else f"a {type(logits).__name__}"
+            )
+            raise ModelError(
+                f"the network must return logits of shape (N, classes) with two classes or more, not {what}"
+            )
+        if not bool(torch.isfinite(logits).all()):
+            raise ModelError("the network returned NaN or infinite logits for this input")
+        if self.facts.outputs_checked:
+            return
+        classes = logits.shape[1]
+        if self.labels is not None and len(self.labels) != classes:
+            raise ModelError(f"the network has {classes} classes but {len(self.labels)} labels were given")
+        self.facts.outputs_checked = True
+        if bool((logits >= 0).all()) and bool(((logits.sum(1) - 1).abs() < 1e-4).all()):
+            note = (
+                "the network's outputs are non-negative and sum to one: they look like probabilities, "
+                "but logits are needed. Remove its last softmax; the map below explains a softmax of a softmax"
+            )
+            self.notes.append(note)
+            warnings.warn(note, SecondsightWarning, stacklevel=2)
+
+    def target_index(self, target: int | str, classes: int) -> int:
+        """Find the class index that a user's index or class name stands for."""
+        if isinstance(target, str) and not re.fullmatch(r"-?\d+", target.strip()):
+            return self._named_target(target)
+        try:
+            index = int(target) if isinstance(target, str) else operator.index(target)
+        except (TypeError, ValueError):
+            index = -1
+        if isinstance(target, bool) or not 0 <= index < classes:
+            raise InputError("target", f"a class index from 0 to {classes - 1} or a class name", repr(target))
+        return index
+
+    def _named_target(self, name: str) -> int:
+        if self.labels is None:
+            raise InputError("target", "a class index, for this model has no labels", repr(name))
+        wanted = _plain(name)
+        plain = [_plain(label) for label in self.labels]
+        found = [i for i, label in enumerate(plain) if label == wanted]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(
+                "target", f"one of the indices {', '.join(map(str, found))}, which share that name", repr(name)
+            )
+        near = difflib.get_close_matches(wanted, plain, n=3, cutoff=0.5)
+        near += [label for label in plain if wanted in label and label not in near][:3]
+        hint = f" (near: {', '.join(near)})" if near else ""
+        raise InputError("target", f"a class index or one of the model's labels{hint}", repr(name))
+
+    def label(self, index: int) -> str:
+        """Name a class, by its index where there are no labels."""
+        return str(index) if self.labels is None else self.labels[index]
+
+    def _shape_text(self) -> str:
+        names = ("C", "H", "W")
+        return "(" + ", ".join(names[i] if n is None else str(n) for i, n in enumerate(self.input_shape)) + ")"
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", " ")
+
+
+def _tensors(net: object) -> Iterator[Tensor]:
+    return itertools.chain(net.parameters(), net.buffers()) if isinstance(net, nn.Module) else iter(())
+
+
+def _first_float(net: object) -> Tensor | None:
+    return next((tensor for tensor in _tensors(net) if tensor.is_floating_point()), None)
+
+
+def _lengths(argument: str, value: Iterable[int], may_be: str) -> tuple[int, ...]:
+    try:
+        lengths = tuple(operator.index(n) for n in value)
+    except TypeError:
+        lengths = ()
+    if not lengths or min(lengths) < 1:
+        raise InputError(argument, may_be, repr(value))
+    return lengths
+
+
+def _height_and_width(size: int | tuple[int, int]) -> tuple[int, int]:
+    may_be = "a positive whole number or two of them, height and width"
+    lengths = _lengths("size", size if isinstance(size, Sequence) else (size, size), may_be)
+    if len(lengths) != 2:
+        raise InputError("size", may_be, repr(size))
+    return lengths[0], lengths[1]
+
+
+def _per_channel(
+    argument: str, value: float | Sequence[float] | None, features: tuple[int, ...] | None
+) -> Tensor | None:
+    """One number, or one for each channel of a picture or each entry of the last axis of other features."""
+    if value is None:
+        return None
+    try:
+        with torch.inference_mode(False):
+            tensor = torch.as_tensor(value, dtype=torch.float64)
+    except (TypeError, ValueError):
+        tensor = torch.tensor(math.nan)
+    fits = tensor.ndim == 0 or features is None or len(tensor) == features[-1]
+    if not bool(torch.isfinite(tensor).all()) or tensor.ndim > 1 or not fits:
+        raise InputError(argument, f"a number or one number per {'channel' if features is None else 'feature'}", value)
+    return tensor.reshape(-1, 1, 1) if features is None and tensor.ndim else tensor
+
+
+def _channels(channels: int | None, *statistics: Tensor | None) -> int:
+    lengths = {len(t) for t in statistics if t is not None and t.ndim}
+    if channels is not None:
+        lengths.add(channels)
+    if len(lengths) > 1:
+        raise InputError("channels", "the length of mean and of std", sorted(lengths))
+    count = lengths.pop() if lengths else 3
+    if count not in images.MODES:
+        raise InputError("channels", "1, 3 or 4 for pictures (else give input_shape)", count)
+    return count

@@ -1,0 +1,30 @@
+"""What was found out about a network, kept so that it is found out only once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+JvpWay = Literal["forward mode", "double backward", "row by row"]
+"""How autograd computes a Jacobian-vector product: the fastest first, then what stands in where torch lacks it."""
+
+
+@dataclass
+class NetworkFacts:
+    """What is known about one network. It belongs to one Classifier and is filled in as inputs are explained.
+
+    Attributes:
+        outputs_checked: whether an output was checked for what can only be wrong for all inputs.
+        deterministic: whether two passes over one input gave the same logits; None: not tried yet.
+        piecewise_linear: whether the logits are piecewise linear in the input; None: not found out yet.
+        recordable: whether its passes leave a tape of linear steps (operators/tape).
+        trusted_tapes: the signatures of its tapes that agreed with autograd's derivatives.
+        jvp_way: the first way to a Jacobian-vector product that has not failed.
+    """
+
+    outputs_checked: bool = False
+    deterministic: bool | None = None
+    piecewise_linear: bool | None = None
+    recordable: bool = True
+    trusted_tapes: set[int] = field(default_factory=set)
+    jvp_way: JvpWay = "forward mode"

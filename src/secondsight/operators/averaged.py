@@ -1,0 +1,90 @@
+"""Gradient and Hessian averaged over noisy copies of the input (definition 4 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from secondsight.errors import ModelError
+from secondsight.operators.linearisation import Linearisation, linearise
+from secondsight.operators.loss_hessian import LossHessian
+from secondsight.operators.noise import Noise
+
+KEPT_MEMORY = 2**30
+"""Bytes of tapes that are kept from one pass over the copies to the next. A gigabyte holds some fifty photographs."""
+
+Part = Callable[[LossHessian], Tensor]
+"""What is averaged: a function of the Hessian at a batch of copies."""
+
+
+class AveragedHessian(LossHessian):
+    """The average of g and H over noisy copies, for one fixed class.
+
+    The network at a batch of copies is kept as long as there is room (KEPT_MEMORY), else each pass builds it anew.
+
+    Args:
+        linear: the network around the clean input, which decides the class.
+        kind: the class of the Hessian at a batch of copies.
+        noise: the copies.
+        record: whether to record the network at the copies, because products will be asked for.
+    """
+
+    def __init__(self, linear: Linearisation, kind: type[LossHessian], noise: Noise, record: bool = True) -> None:
+        """Draw nothing yet."""
+        super().__init__(linear)
+        self.kind, self.psd = kind.kind, kind.psd
+        self._kind, self._record = kind, record
+        # Without noise, all copies are one.
+        self.noise = noise if noise.deviation > 0 else replace(noise, n=1)
+        self._kept: list[Linearisation] = []
+
+    @cached_property
+    def gradient(self) -> Tensor:
+        """The averaged gradient, flat, float64."""
+        return self._average(lambda hessian: hessian.gradient)
+
+    def times_rows(self, rows: Tensor) -> Tensor:
+        """Multiply the averaged H with each row, in one pass over the copies."""
+        return self._average(lambda hessian: hessian.times_rows(rows), len(rows))
+
+    def _average(self, part: Part, products: int = 0) -> Tensor:
+        while True:
+            try:
+                return self._one_pass(part, products)
+            except torch.OutOfMemoryError:
+                if self.noise.batch_size == 1:
+                    raise ModelError("out of memory with a single noisy copy of the input at a time") from None
+            self._kept.clear()
+            self.noise = replace(self.noise, batch_size=self.noise.batch_size // 2)
+            self.linear.notes.append(f"memory was short: the noisy copies went {self.noise.batch_size} at a time")
+
+    def _one_pass(self, part: Part, products: int) -> Tensor:
+        total, done = torch.zeros((), dtype=torch.float64, device=self.linear.jacobian.device), 0
+        for linear in self._linearisations():
+            total = total + part(self._kind(linear)) * len(linear.x)
+            notes = [*linear.notes, *linear.jacobian.notes]
+            self.linear.notes += [note for note in notes if note not in self.linear.notes]
+            done += len(linear.x)
+            if self.progress is not None and products:
+                self.progress(products * done / self.noise.n)
+        return total / self.noise.n
+
+    def _linearisations(self) -> Iterator[Linearisation]:
+        """Linearise the network at each batch of copies. The first ones are kept, as far as there is room."""
+        kept = list(self._kept)
+        yield from kept
+        if sum(len(linear.x) for linear in kept) == self.noise.n:
+            return
+        room = KEPT_MEMORY - sum(linear.jacobian.nbytes for linear in kept)
+        for copies in islice(self.noise.copies(self.linear.x[0]), len(kept), None):
+            linear = linearise(self.linear.model, copies, self.linear.target, self._record)
+            room -= linear.jacobian.nbytes
+            # A graph is not worth keeping: it takes several times the memory of a tape.
+            if linear.jacobian.shareable and room >= 0:
+                self._kept.append(linear)
+            yield linear

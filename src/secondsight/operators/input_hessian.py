@@ -1,0 +1,109 @@
+"""The input Hessian as an object: products, eigenpairs, factor and trace."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from secondsight.errors import InputError
+from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.operators.full_factor import eigh_of_factor, full_factor
+from secondsight.operators.hessian_choice import hessian_at
+from secondsight.operators.lanczos import lanczos_eigh
+
+
+class InputHessian:
+    """H, the second derivative of the loss in the flattened input, at one input. Made by `input_hessian`.
+
+    Only `factor` and `eigh()` without a number hold a d x c matrix; the rest needs a few vectors of length d.
+    """
+
+    def __init__(self, model: Classifier, x: Tensor, target: Target, curvature: str) -> None:
+        """Run the network at x."""
+        self.model = model
+        with model.ready():
+            self._hessian, self.notes = hessian_at(model, x, target, curvature)
+        self.size, self.shape = self._hessian.size, self._hessian.shape
+        self.kind = self._hessian.kind
+
+    @property
+    def gradient(self) -> Tensor:
+        """g, flat."""
+        with self.model.ready():
+            return self._hessian.gradient
+
+    def matmul(self, v: Tensor) -> Tensor:
+        """Compute HV for V of shape (d,) or (d, k), in float64."""
+        if v.ndim not in (1, 2) or v.shape[0] != self.size:
+            raise InputError("v", f"of shape ({self.size},) or ({self.size}, k)", f"of shape {tuple(v.shape)}")
+        with self.model.ready():
+            return self._hessian @ v.to(self._hessian.gradient)
+
+    __matmul__ = matmul
+
+    def eigh(self, k: int | None = None, *, tolerance: float = 1e-4, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """Compute eigenvalues, falling, and eigenvectors as columns.
+
+        Args:
+            k: how many of the largest, by Krylov steps; each has a residual |Hv - lambda v| of at most `tolerance`
+                times the largest. None: all that are not zero, from the full factor (Gauss-Newton only, appendix C).
+        """
+        with self.model.ready():
+            if k is None:
+                return eigh_of_factor(self._factor("eigh(k)"))
+            if not 1 <= k <= self.size:
+                raise InputError("k", f"from 1 to {self.size}", k)
+            return lanczos_eigh(self._hessian, self._hessian.gradient, k, tolerance, seed)
+
+    def factor(self) -> Tensor:
+        """Compute B of shape (d, classes) with H = BB', column k sqrt(p_k) grad log p_k, in the network's precision."""
+        with self.model.ready():
+            return self._factor("matmul")
+
+    def trace(self, samples: int | None = None, seed: int = 0) -> float:
+        """Compute the sum of the eigenvalues.
+
+        Without `samples` it is exact, by one backward pass per class (Gauss-Newton only). With `samples` it is
+        Hutchinson's unbiased estimate from this many products with random signs.
+        """
+        with self.model.ready():
+            if samples is None:
+                blocks = self._hessian.factor_blocks()
+                if blocks is None:
+                    raise self._has_no_factor("trace(samples=100)")
+                return sum(float(block.square().sum()) for block in blocks)
+            generator = torch.Generator().manual_seed(seed)
+            total = 0.0
+            for _ in range(samples):
+                signs = torch.randint(0, 2, (1, self.size), generator=generator).to(self.gradient) * 2 - 1
+                total += float((signs * self._hessian.times_rows(signs)).sum())
+            return total / samples
+
+    def _factor(self, instead: str) -> Tensor:
+        factor = full_factor(self._hessian)
+        if factor is None:
+            raise self._has_no_factor(instead)
+        return factor
+
+    def _has_no_factor(self, instead: str) -> InputError:
+        may_be = f"'gauss-newton' for this, or use {instead}: the exact Hessian here has no factor"
+        return InputError("curvature", may_be, "'exact'")
+
+
+def input_hessian(model: Classifier, x: Item, target: Target = None, curvature: str = "auto") -> InputHessian:
+    """Make the Hessian of the cross-entropy loss in the input.
+
+    For a piecewise-linear network it is W (diag p - pp') W', W the Jacobian of the logits: positive semidefinite and of
+    rank below the number of classes.
+
+    Example: a linear network with two equally likely classes has H = ww'/4, w the difference of its weights.
+
+        >>> net = torch.nn.Linear(2, 2, bias=False).double()
+        >>> _ = net.weight.data.copy_(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        >>> h = input_hessian(Classifier(net, input_shape=(2,)), torch.zeros(2).double())
+        >>> h.matmul(torch.tensor([1.0, 0.0]))
+        tensor([2.2500, 3.0000], dtype=torch.float64)
+        >>> round(h.trace(), 6)
+        6.25
+    """
+    return InputHessian(model, model.tensor(x), target, curvature)

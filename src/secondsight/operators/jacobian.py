@@ -1,0 +1,97 @@
+"""The Jacobian of the logits as a pair of products. How they are computed is the business of the classes behind it.
+
+All vectors that leave a Jacobian are float64. What passes through the network is scaled to unit size and rounded to the
+network's precision, so that neither tiny nor huge vectors are lost on the way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+from torch import Tensor
+
+
+class Jacobian(ABC):
+    """W, the d x c Jacobian of the logits, at each of n inputs. For use inside `model.ready()`.
+
+    Args:
+        x: the inputs, with batch dimension.
+        logits: what the network returned for them, without a graph.
+
+    Attributes:
+        shareable: whether products run no network, so that the products of several inputs can go through in one pass,
+            and several threads can take products at the same time.
+        piecewise_linear: whether the network is known to be linear around each of the inputs.
+        constant: whether the logits do not depend on the input, so that W is zero.
+        directions: how many directions are fast in one pass.
+        notes: what a reader of the result should know.
+    """
+
+    shareable = False
+    piecewise_linear = False
+    constant = False
+    directions = 1
+
+    def __init__(self, x: Tensor, logits: Tensor) -> None:
+        """Keep the inputs and their logits."""
+        self.x, self.logits = x.detach(), logits.detach()
+        self.device = solver_device(x.device)
+        self.notes: list[str] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are kept for these inputs."""
+        return self.x.nbytes
+
+    def jvp(self, v: Tensor) -> Tensor:
+        """Compute W'v, the change of the logits along v: from (k, n, d), or (k, 1, d) for all inputs, to (k, n, c)."""
+        sizes = _sizes(v)
+        units = (v / sizes[..., None]).to(self.x.dtype).to(self.x.device)
+        changes = self._jvp(units.reshape(*v.shape[:2], *self.x.shape[1:]))
+        return changes.cpu().double() * sizes.cpu()[..., None]
+
+    def vjp(self, u: Tensor, last: bool = False) -> Tensor:
+        """Compute W u for weights u of the classes: from (k, n, c) to (k, n, d).
+
+        Args:
+            u: the weights.
+            last: no product will be asked for after this one, so that memory can be freed on the way.
+        """
+        sizes = _sizes(u)
+        units = (u / sizes[..., None]).to(self.x.dtype).to(self.x.device)
+        slopes = self._vjp(units, last).flatten(2).to(self.device).double()
+        return slopes.mul_(sizes.to(self.device)[..., None])
+
+    @abstractmethod
+    def graph(self) -> tuple[Tensor, Tensor]:
+        """Return the inputs as a leaf, and the logits with autograd's graph: what a second derivative needs."""
+
+    def joined(self, others: Sequence[Self]) -> Self | None:
+        """Join with the Jacobians of the same network at other inputs. None: they cannot share a pass."""
+        return None
+
+    @abstractmethod
+    def _jvp(self, units: Tensor) -> Tensor:
+        """Compute W'v in the network's precision, from (k, n or 1, *shape) to (k, n, c)."""
+
+    @abstractmethod
+    def _vjp(self, units: Tensor, last: bool) -> Tensor:
+        """Compute W u in the network's precision, from (k, n, c) to (k, n, *shape)."""
+
+
+def _sizes(vectors: Tensor) -> Tensor:
+    """Find the largest absolute entry of each vector, or one for zeros."""
+    sizes = vectors.abs().amax(-1)
+    return torch.where(sizes > 0, sizes, 1)
+
+
+def solver_device(device: torch.device) -> torch.device:
+    """Choose where float64 vectors live: beside the network if its device has float64, else on the CPU."""
+    try:
+        torch.zeros(1, dtype=torch.float64, device=device)
+    except (TypeError, RuntimeError):
+        return torch.device("cpu")
+    return device

@@ -1,0 +1,189 @@
+"""The network around an input: its logits, probabilities, Jacobian, and the gradient of the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from secondsight.errors import ModelError
+from secondsight.model.classifier import Classifier, Target
+from secondsight.model.derivatives import NotDifferentiableError, derivatives, differentiable_gradient
+from secondsight.model.diagnosis import refuse_randomness
+from secondsight.operators.autograd_jacobian import AutogradJacobian
+from secondsight.operators.jacobian import Jacobian
+from secondsight.operators.tape.folding import FoldedWeights
+from secondsight.operators.tape.recorder import record_tape
+from secondsight.operators.tape.tape import Tape, split
+from secondsight.operators.tape_jacobian import TapeJacobian
+
+
+class GradientGraph(NamedTuple):
+    """W u at u = (p - y) / scale, with a graph that leads to x and to u.
+
+    Attributes:
+        slope: W u, of the shape of the inputs.
+        leaf: the inputs x.
+        weights: u.
+        scale: what p - y was divided by, so that it survives the network's precision.
+    """
+
+    slope: Tensor
+    leaf: Tensor
+    weights: Tensor
+    scale: float
+
+
+class Linearisation:
+    """A network at one input, or at several inputs whose losses are averaged. For use inside `model.ready()`.
+
+    Tensors of class weights have one row for each input. Vectors of the input's size are averages over the inputs.
+
+    Args:
+        model: the network.
+        jacobian: its Jacobian at the inputs.
+        target: the class whose loss is meant; None: the predicted class of the first input.
+
+    Attributes:
+        probabilities: p = softmax(f), one row for each input. Float64 on the CPU, because it is few numbers and some
+            devices have no float64.
+        target: the index y of the class.
+        size: the number d of entries of one input.
+        notes: what a reader of the result should know.
+    """
+
+    def __init__(self, model: Classifier, jacobian: Jacobian, target: Target = None) -> None:
+        """Compute the probabilities and look up the target."""
+        self.model, self.jacobian = model, jacobian
+        logits = jacobian.logits.cpu().double()
+        self.classes = logits.shape[1]
+        self.probabilities = logits.softmax(1)
+        self.target = int(logits[0].argmax()) if target is None else model.target_index(target, self.classes)
+        self.size = jacobian.x[0].numel()
+        self.notes: list[str] = []
+        self._gradient: Tensor | None = None
+
+    @property
+    def x(self) -> Tensor:
+        """The inputs, with batch dimension."""
+        return self.jacobian.x
+
+    def loss_cotangent(self) -> Tensor:
+        """Compute p - y, its entry at the target as minus the sum of the others.
+
+        1 - p_y would lose every digit as p_y -> 1.
+        """
+        cotangent = self.probabilities.clone()
+        cotangent[:, self.target] = 0
+        cotangent[:, self.target] = -cotangent.sum(1)
+        return cotangent
+
+    def covariance(self, t: Tensor) -> Tensor:
+        """Compute (diag p - pp') t. Subtracting t_y first keeps the digits as p_y -> 1."""
+        p = self.probabilities
+        t = t - t[..., self.target, None]
+        return p * (t - (p * t).sum(-1, keepdim=True))
+
+    def gradient(self, last: bool = False) -> Tensor:
+        """Compute g = W (p - y), flat. `last`: no further product will be asked for, so memory can be freed."""
+        if self._gradient is None:
+            try:
+                with derivatives():
+                    self._gradient = self.vjp(self.loss_cotangent(), last)
+            except NotDifferentiableError as error:
+                raise ModelError(f"torch cannot differentiate this network: {error}") from error
+        return self._gradient
+
+    def vjp(self, u: Tensor, last: bool = False) -> Tensor:
+        """Compute W u, averaged over the inputs, for weights u of the classes."""
+        return self.jacobian.vjp(u[None], last)[0].mean(0)
+
+    @cached_property
+    def gradient_graph(self) -> GradientGraph:
+        """The gradient as a differentiable function of the input and of p - y."""
+        cotangent = self.loss_cotangent()
+        scale = float(cotangent.abs().max()) or 1.0
+        leaf, logits = self.jacobian.graph()
+        weights = (cotangent / scale).to(logits.dtype).to(logits.device).requires_grad_()
+        return GradientGraph(differentiable_gradient(logits, leaf, weights), leaf, weights, scale)
+
+    def all_notes(self) -> list[str]:
+        """List what a reader should know of the network and of this input, each once."""
+        return list(dict.fromkeys([*self.model.notes, *self.notes, *self.jacobian.notes]))
+
+
+def linearise(model: Classifier, x: Tensor, target: Target = None, record: bool = False) -> Linearisation:
+    """Run the network at the inputs x (with batch dimension).
+
+    Args:
+        model: the network.
+        x: the inputs.
+        target: the class to explain; None: the predicted one of the first input.
+        record: write the network down as a tape where it is piecewise linear. A tape pays off if several products are
+            to come; for one gradient a graph costs less.
+    """
+    return Linearisation(model, jacobian_at(model, x, record), target)
+
+
+def jacobian_at(model: Classifier, x: Tensor, record: bool) -> Jacobian:
+    """Choose and make the Jacobian at the inputs x: from a tape if wanted and possible, else by autograd."""
+    if record:
+        taped = _recorded(model, x)
+        if taped is not None:
+            return taped
+    jacobian = AutogradJacobian(model, x)
+    refuse_randomness(model, jacobian.x, jacobian.logits)
+    jacobian.refuse_hidden_dependence()
+    return jacobian
+
+
+def _recorded(model: Classifier, x: Tensor) -> Jacobian | None:
+    """Record the network's tape at x. A network that left none once is not tried again."""
+    if not model.facts.recordable:
+        return None
+    tape = record_tape(model, x)
+    if tape is None:
+        model.facts.recordable = False
+        return None
+    return _trusted(model, x, tape)
+
+
+def _trusted(model: Classifier, x: Tensor, tape: Tape) -> Jacobian | None:
+    """Take the tape's Jacobian. None: autograd disagrees with it."""
+    model.check_logits(tape.logits)
+    refuse_randomness(model, x, tape.logits)
+    jacobian = TapeJacobian(model, x.detach().clone(), tape)
+    return jacobian if jacobian.agrees_with_autograd() else None
+
+
+def linearise_each(
+    model: Classifier, inputs: Sequence[Tensor], targets: Sequence[Target], folded: FoldedWeights
+) -> list[Linearisation]:
+    """Linearise at several inputs, each by itself, with one recording pass and one gradient pass for all of them.
+
+    Args:
+        model: the network.
+        inputs: the inputs, without batch dimension.
+        targets: the class of each input.
+        folded: batch-norm-folded weights, shared by all inputs of a call.
+    """
+    whole = None
+    if model.facts.recordable and len({x.shape for x in inputs}) == 1:
+        whole = record_tape(model, torch.stack(list(inputs)), apart=True)
+    if whole is None:
+        return [linearise(model, x[None], target, record=True) for x, target in zip(inputs, targets, strict=True)]
+    whole = folded.fold(whole)
+    jacobians = [
+        _trusted(model, x[None], tape) or jacobian_at(model, x[None], record=False)
+        for x, tape in zip(inputs, split(whole), strict=True)
+    ]
+    linears = [Linearisation(model, jacobian, target) for jacobian, target in zip(jacobians, targets, strict=True)]
+    if model.facts.recordable:
+        joint = TapeJacobian(model, torch.stack(list(inputs)), whole)
+        cotangents = torch.cat([linear.loss_cotangent() for linear in linears])
+        for linear, gradient in zip(linears, joint.vjp(cotangents[None])[0], strict=True):
+            linear._gradient = gradient
+    return linears

@@ -1,0 +1,1 @@
+"""Piecewise-linear networks written down as linear steps: recording, transposing, joining, folding."""

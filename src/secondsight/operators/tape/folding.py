@@ -1,0 +1,51 @@
+"""Batch norm folded into the convolution before it, in a copy of the weights that the tapes of many inputs share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from torch import Tensor
+
+from secondsight.operators.tape.linear_steps import Step
+from secondsight.operators.tape.tape import Node, Tape, changed
+
+
+class FoldedWeights:
+    """Cache of steps with folded weights. The next tape of the same network uses the same ones."""
+
+    def __init__(self) -> None:
+        """Start with an empty cache."""
+        self._known: dict[int, tuple[Step, Step, Step]] = {}
+
+    def fold(self, tape: Tape) -> Tape:
+        """Fold every scale into the convolution before it, where that convolution has no other use."""
+        uses = Counter(slot for node in tape.nodes for slot in node.inputs)
+        nodes: list[Node] = []
+        made: dict[int, int] = {}
+        for node in tape.nodes:
+            i = made.get(node.inputs[0])
+            if i is not None and node.step.scale is not None and uses[node.inputs[0]] == 1:
+                step = self._fold(i, nodes[i].step, node.step)
+                if step is not None:
+                    nodes[i] = replace(nodes[i], step=step, output=node.output)
+                    continue
+            made[node.output] = len(nodes)
+            nodes.append(node)
+        result = changed(tape, nodes, tape.logits)
+        # A folded tape is compared with autograd's derivatives by itself.
+        result.signature = hash((tape.signature, len(nodes)))
+        return result
+
+    def _fold(self, i: int, step: Step, scale: Step) -> Step | None:
+        known = self._known.get(i)
+        if known is not None and known[0].joined([step]) and known[1].joined([scale]):
+            return known[2]
+        folded = _folded(step, scale.scale)
+        if folded is not None:
+            self._known[i] = step, scale, folded
+        return folded
+
+
+def _folded(step: Step, factor: Tensor | float | None) -> Step | None:
+    return step.followed_by_scale(factor) if isinstance(factor, Tensor) else None

@@ -1,0 +1,348 @@
+"""The linear steps that a piecewise-linear network is made of at given inputs: each with its transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+"""Torch's own operations, as the recorder sees them."""
+
+
+def layout(tensor: Tensor) -> torch.memory_format:
+    """Choose how pictures lie in memory. Channels last makes transposed convolutions three times faster on the CPU."""
+    last = tensor.ndim == 4 and tensor.device.type == "cpu"
+    return torch.channels_last if last else torch.contiguous_format
+
+
+def by_direction(tangent: Tensor, rows: int) -> Tensor:
+    """View a tangent with a dimension of its own for the directions. Each direction has `rows` rows."""
+    return tangent.view(-1, rows, *tangent.shape[1:])
+
+
+class Step:
+    """A linear map of tangents, and its transpose.
+
+    Dimension 0 of a tangent counts directions, within them inputs (within them, perhaps, parts of an input).
+
+    Attributes:
+        shape_only: whether the step follows from the shapes of its input and output alone.
+        nbytes: the bytes that were written down for these inputs. Weights belong to the network.
+        scale: what the step multiplies its input with, if that is all that it does.
+    """
+
+    shape_only = False
+    nbytes = 0
+    scale: Tensor | float | None = None
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Apply the map. `spare`: the first tangent may be overwritten."""
+        raise NotImplementedError
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Apply the transpose: one cotangent for each input. `spare`: the given one may be overwritten."""
+        raise NotImplementedError
+
+    def tensors(self) -> list[Tensor]:
+        """List the tensors that the step holds."""
+        return [value for value in vars(self).values() if isinstance(value, Tensor)]
+
+    def joined(self, others: Sequence[Any]) -> Step | None:
+        """Join with the same step at other inputs. None: it is another step there."""
+        return self if all(_alike(a, b) for other in others for a, b in _pairs(self, other)) else None
+
+    def split(self, inputs: int) -> Sequence[Step]:
+        """Cut into the steps of each of the inputs, whose number is given."""
+        return [self] * inputs
+
+    def followed_by_scale(self, factor: Tensor) -> Step | None:
+        """Make one step of this one and a scale after it, with weights of its own. None: this step has no weights."""
+        return None
+
+
+def _pairs(a: Step, b: Step) -> Iterator[tuple[Any, Any]]:
+    return zip(vars(a).values(), vars(b).values(), strict=True)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two fields are equal. Functions are, because their steps come from the same operation."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a is b or (a.shape == b.shape and torch.equal(a, b))
+    return callable(a) or bool(a == b)
+
+
+@dataclass(eq=False)
+class Convolution(Step):
+    """A convolution without its bias."""
+
+    weight: Tensor
+    shape: tuple[int, ...]
+    settings: tuple[Any, ...]
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Convolve."""
+        return torch.convolution(tangents[0], self.weight, None, *self.settings)
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Convolve with the transposed kernels."""
+        # Only the shape and the layout of `like` matter: its memory is neither read nor written.
+        shape, mask = (len(cotangent), *self.shape), (True, False, False)
+        like = torch.empty(shape, dtype=cotangent.dtype, device=cotangent.device, memory_format=layout(cotangent))
+        gradients = aten.convolution_backward(cotangent, like, self.weight, None, *self.settings, mask)
+        return (gradients[0],)
+
+    def followed_by_scale(self, factor: Tensor) -> Step | None:
+        """Scale the weights of each channel that comes out. Not where the weights count the channels that come in."""
+        is_transposed = bool(self.settings[3])
+        return None if is_transposed else _with_scaled_weight(self, factor)
+
+
+@dataclass(eq=False)
+class Pointwise(Step):
+    """A convolution by kernels of one pixel, as a product of matrices, which is faster on the CPU."""
+
+    weight: Tensor
+    shape: tuple[int, ...]
+    stride: tuple[int, int]
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Multiply the channels of each pixel with the weights."""
+        down, right = self.stride
+        return _times(tangents[0].movedim(1, -1)[:, ::down, ::right], self.weight.flatten(1).T).movedim(-1, 1)
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Multiply the channels of each pixel with the transposed weights."""
+        down, right = self.stride
+        pixels = _times(cotangent.movedim(1, -1), self.weight.flatten(1))
+        if self.stride != (1, 1):
+            kept, pixels = pixels, pixels.new_zeros(len(pixels), *self.shape[1:], pixels.shape[-1])
+            pixels[:, ::down, ::right] = kept
+        return (pixels.movedim(-1, 1),)
+
+    def followed_by_scale(self, factor: Tensor) -> Step | None:
+        """Scale the weights of each channel that comes out."""
+        return _with_scaled_weight(self, factor)
+
+
+def _with_scaled_weight(step: Convolution | Pointwise, factor: Tensor) -> Step | None:
+    is_of_channels = factor.shape == (len(step.weight), *[1] * (step.weight.ndim - 2))
+    if not is_of_channels:
+        return None
+    weight = step.weight.detach() * factor[:, None]
+    return replace(step, weight=weight.contiguous(memory_format=layout(weight)))
+
+
+def _times(pixels: Tensor, matrix: Tensor) -> Tensor:
+    return (pixels.flatten(0, -2) @ matrix).view(*pixels.shape[:-1], -1)
+
+
+@dataclass(eq=False)
+class Product(Step):
+    """Rows times a fixed matrix."""
+
+    matrix: Tensor
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Multiply with the matrix."""
+        return tangents[0] @ self.matrix
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Multiply with the transposed matrix."""
+        return (cotangent @ self.matrix.T,)
+
+
+@dataclass(eq=False)
+class Scale(Step):
+    """Multiplication with fixed numbers."""
+
+    factor: Tensor | float
+
+    @property
+    def scale(self) -> Tensor | float:  # type: ignore[override]
+        """The fixed numbers."""
+        return self.factor
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Multiply."""
+        return tangents[0].mul_(self.factor) if spare else tangents[0] * self.factor
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Multiply, because a diagonal is its own transpose."""
+        return (self.forward(spare, cotangent),)
+
+
+@dataclass(eq=False)
+class Mask(Step):
+    """ReLU and its kin: times one where `passed` is 1, times `slope` where it is 0 (int8: torch is slow with bool)."""
+
+    passed: Tensor
+    slope: float = 0.0
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Bytes of the mask."""
+        return self.passed.nbytes
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Let entries pass, or multiply them with the slope."""
+        tangent = by_direction(tangents[0], len(self.passed))
+        if self.slope != 0:
+            result = torch.add(tangent * self.slope, tangent * self.passed, alpha=1 - self.slope)
+        else:
+            result = tangent.mul_(self.passed) if spare else tangent * self.passed
+        return result.flatten(0, 1)
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Do the same, because a diagonal is its own transpose."""
+        return (self.forward(spare, cotangent),)
+
+    def joined(self, others: Sequence[Mask]) -> Step | None:
+        """Join the masks. None: the slopes differ."""
+        alike = all(other.slope == self.slope for other in others)
+        return replace(self, passed=torch.cat([step.passed for step in (self, *others)])) if alike else None
+
+    def split(self, inputs: int) -> Sequence[Step]:
+        """Cut the mask."""
+        return [replace(self, passed=passed) for passed in self.passed.chunk(inputs)]
+
+
+@dataclass(eq=False)
+class Gather(Step):
+    """Max-pooling: `index` (inputs, new pixels, channels) counts old pixels. The channels come last: see `layout`."""
+
+    index: Tensor
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Bytes of the index."""
+        return self.index.nbytes
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Pick the entries that were largest."""
+        flat = self._flat(tangents[0])
+        return self._planes(flat.gather(2, self._index(flat)), self.after)
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Add each entry to the one that it was picked from."""
+        flat = self._flat(cotangent)
+        total = flat.new_zeros(*flat.shape[:2], prod(self.before[1:]), self.before[0])
+        return (self._planes(total.scatter_add_(2, self._index(flat), flat), self.before),)
+
+    def joined(self, others: Sequence[Gather]) -> Step:
+        """Join the indices."""
+        return replace(self, index=torch.cat([step.index for step in (self, *others)]))
+
+    def split(self, inputs: int) -> Sequence[Step]:
+        """Cut the index."""
+        return [replace(self, index=index) for index in self.index.chunk(inputs)]
+
+    def _flat(self, planes: Tensor) -> Tensor:
+        """(directions, inputs, pixels, channels)."""
+        return by_direction(planes.movedim(1, -1).flatten(1, 2), len(self.index))
+
+    def _planes(self, flat: Tensor, shape: tuple[int, ...]) -> Tensor:
+        return flat.reshape(-1, *shape[1:], shape[0]).movedim(-1, 1)
+
+    def _index(self, flat: Tensor) -> Tensor:
+        return self.index.expand(len(flat), *self.index.shape)
+
+
+@dataclass(eq=False)
+class Reshape(Step):
+    """The same entries in another shape."""
+
+    shape_only = True
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Give the tangent its new shape."""
+        return tangents[0].reshape(-1, *self.after)
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Give the cotangent its old shape."""
+        return (cotangent.reshape(-1, *self.before),)
+
+
+@dataclass(eq=False)
+class Pad(Step):
+    """Padding with a constant."""
+
+    widths: list[int]
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Pad with zeros, because the constant has no tangent."""
+        return torch.constant_pad_nd(tangents[0], self.widths)
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Cut the padding off."""
+        return (torch.constant_pad_nd(cotangent, [-width for width in self.widths]),)
+
+
+@dataclass(eq=False)
+class Add(Step):
+    """a + alpha b. `spread` lists the dimensions along which a and b are repeated."""
+
+    alpha: float
+    spread: tuple[list[int], list[int]]
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Add the two tangents."""
+        a, b = tangents
+        if spare and not self.spread[0]:
+            return a.add_(b, alpha=self.alpha)
+        return torch.add(a, b, alpha=self.alpha)
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Sum the cotangent over repeated dimensions, for a and for b."""
+        a, b = (cotangent.sum(dims, keepdim=True) if dims else cotangent for dims in self.spread)
+        return a, b if self.alpha == 1 else b * self.alpha
+
+
+@dataclass(eq=False)
+class Cat(Step):
+    """Pieces joined along `dim`. A piece that does not depend on x has no tangent."""
+
+    dim: int
+    lengths: list[int]
+    depends: list[bool]
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Join the tangents, with zeros for pieces that have none."""
+        queue, shape = iter(tangents), list(tangents[0].shape)
+        pieces = []
+        for length, depends in zip(self.lengths, self.depends, strict=True):
+            shape[self.dim] = length
+            pieces.append(next(queue) if depends else tangents[0].new_zeros(shape))
+        return torch.cat(pieces, self.dim)
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Cut the cotangent into pieces."""
+        pieces = cotangent.split(self.lengths, self.dim)
+        return tuple(piece for piece, depends in zip(pieces, self.depends, strict=True) if depends)
+
+
+@dataclass(eq=False)
+class Other(Step):
+    """Any other linear operation. Autograd transposes it."""
+
+    function: Callable[[Tensor], Tensor]
+    shape: tuple[int, ...]
+
+    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+        """Apply the operation itself."""
+        return self.function(tangents[0])
+
+    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Let autograd transpose the operation."""
+        with torch.enable_grad():
+            tangent = cotangent.new_zeros(1).expand(len(cotangent), *self.shape).requires_grad_()
+            return torch.autograd.grad(self.function(tangent), tangent, cotangent)

@@ -1,0 +1,156 @@
+"""Records a network's tape: one pass is watched, operation by operation.
+
+Each operation becomes a linear step: a ReLU a fixed mask, a max-pool a fixed gather, batch norm its scale; biases
+vanish. An operation that is not known to be linear and to act on each input by itself leaves no tape at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from secondsight.model.classifier import Classifier
+from secondsight.operators.tape.linear_steps import Step
+from secondsight.operators.tape.rules import DETACH, FREE, RULES, Call
+from secondsight.operators.tape.tape import Node, Tape, memory_of
+
+
+def record_tape(model: Classifier, x: Tensor, apart: bool = False) -> Tape | None:
+    """Run the network at the inputs x and record its tape. For use inside `model.ready()`.
+
+    Args:
+        model: the network.
+        x: the inputs, with batch dimension.
+        apart: also give up where one input may influence the map at another one.
+
+    Returns:
+        The tape, or None where the network does something that has no rule.
+    """
+    x = x.detach().clone()
+    recorder = Recorder(x, apart)
+    try:
+        with recorder:
+            logits = model.logits(x)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        # Perhaps only the recording failed. If the network failed, it will fail again without it.
+        return None
+    return recorder.tape(logits)
+
+
+class Recorder(TorchDispatchMode):
+    """Sees every operation of torch while it is active, and writes down its linear step.
+
+    Attributes:
+        slots: the number of the tangent of each living tensor that depends on x.
+        unknown: the first operation that has no rule.
+    """
+
+    def __init__(self, x: Tensor, apart: bool = False) -> None:
+        """Start with x as tangent 0."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.x, self.n, self.unknown = x, len(x), ""
+        # Detached values are not followed, so they may carry one input to another.
+        self.free = {f"aten.{name}" for name in FREE if not (apart and name == DETACH)}
+        self.slots = WeakIdKeyDictionary()
+        self.slots[x] = 0
+        self.nodes: list[Node] = []
+        self.sizes = [x.nbytes]
+        self.held: set[int] = set()
+        self.signature: list[object] = [x.dtype]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: skipping it would import torch's compiler at the first operation, which takes more than a second."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operation, and write down its step."""
+        if self.unknown:
+            return func(*args, **(kwargs or {}))
+        call = Call(func, args, kwargs or {}, self.slots)
+        if not self._understood(call):
+            self.unknown = call.name
+        return call.result
+
+    def _understood(self, call: Call) -> bool:
+        if any(self._is_shared(tensor) for tensor in call.written):
+            return False
+        if not call.inputs:
+            return True
+        if call.written and not (len(call.written) == 1 and call.depends(call.written[0])):
+            return False
+        # Without gradients, as in the forward of a torch.autograd.Function, autograd sees another dependence or none.
+        if not torch.is_grad_enabled():
+            return not call.written and call.name in self.free
+        if call.name not in RULES:
+            return False
+        before = [tensor.shape for tensor in call.inputs]
+        slots = tuple(self.slots[tensor] for tensor in call.inputs)
+        try:
+            outcome = RULES[call.name](call, *call.arguments, **call.named)
+        except (TypeError, ValueError, IndexError):
+            # The rule does not know these arguments.
+            return False
+        if outcome is None or outcome == "free":
+            return outcome == "free" and call.name in self.free and not call.written
+        if not isinstance(outcome, list):
+            result = call.result if isinstance(call.result, Tensor) else call.result[0]
+            if not self._is_batch(result):
+                return False
+            if outcome == "same":
+                self.slots[result] = slots[0]
+                return result.shape == before[0]
+            outcome, results = [outcome], [result]
+        else:
+            results = call.result
+        for step, result in zip(outcome, results, strict=True):
+            if not self._is_batch(result):
+                return False
+            self._write(step, slots, result)
+        static = () if outcome[0].shape_only else _static([*call.arguments, *call.named.values()])
+        self.signature.append((call.name, slots, static, [self._lengths(shape) for shape in before]))
+        return True
+
+    def _write(self, step: Step, slots: tuple[int, ...], result: Tensor) -> None:
+        self.slots[result] = len(self.sizes)
+        self.nodes.append(Node(step, slots, len(self.sizes)))
+        self.sizes.append(result.nbytes)
+        self.held.update(memory_of(tensor) for tensor in step.tensors())
+        self.signature.append(self._lengths(result.shape))
+
+    def _lengths(self, shape: torch.Size) -> tuple[int, ...]:
+        """A shape without the number of inputs."""
+        return (shape[0] // self.n, *shape[1:])
+
+    def _is_batch(self, result: Tensor) -> bool:
+        alike = result.dtype == self.x.dtype and result.device == self.x.device
+        return alike and result.ndim > 0 and result.shape[0] % self.n == 0
+
+    def _is_shared(self, tensor: Tensor) -> bool:
+        """Whether overwriting this tensor would change another one that matters."""
+        memory = memory_of(tensor)
+        others = (other for other in self.slots.keys() if other is not tensor)  # noqa: SIM118
+        return memory in self.held or any(memory_of(other) == memory for other in others)
+
+    def tape(self, logits: object) -> Tape | None:
+        """Make the tape that ends in the logits. None: an operation had no rule."""
+        if self.unknown or not isinstance(logits, Tensor) or logits not in self.slots:
+            return None
+        if logits.ndim != 2 or len(logits) != self.n:
+            return None
+        output = self.slots[logits]
+        signature = hash(repr((self.signature, output)))
+        return Tape(self.nodes, output, self.x.shape, logits.detach(), self.sizes, signature)
+
+
+def _static(values: Sequence[Any]) -> tuple[object, ...]:
+    """Pick the arguments that decide how the operation acts: neither tensors nor fractions."""
+    kept = (value for value in values if not isinstance(value, (Tensor, float)))
+    return tuple(_static(value) if isinstance(value, (list, tuple)) else value for value in kept)

@@ -1,0 +1,58 @@
+"""Activations that are linear on either side of a kink: a fixed mask at given inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from secondsight.operators.tape.linear_steps import Mask, layout
+from secondsight.operators.tape.rules.registry import Call, Outcome, rule
+
+
+@rule("relu.default")
+def _relu(call: Call, x: Tensor) -> Outcome:
+    return Mask(_passed(x, (torch.gt, 0)))
+
+
+@rule("leaky_relu.default")
+def _leaky_relu(call: Call, x: Tensor, slope: float = 0.01) -> Outcome:
+    return Mask(_passed(x, (torch.gt, 0)), slope)
+
+
+@rule("threshold.default")
+def _threshold(call: Call, x: Tensor, threshold: float, value: float) -> Outcome:
+    return Mask(_passed(x, (torch.gt, threshold)))
+
+
+@rule("hardtanh.default")
+def _hardtanh(call: Call, x: Tensor, low: float = -1.0, high: float = 1.0) -> Outcome:
+    return Mask(_passed(x, (torch.gt, low), (torch.lt, high)))
+
+
+@rule("relu6.default")
+def _relu6(call: Call, x: Tensor) -> Outcome:
+    return _hardtanh(call, x, 0.0, 6.0)
+
+
+@rule("clamp.default", "clamp_min.default")
+def _clamp(call: Call, x: Tensor, min: float | None = None, max: float | None = None) -> Outcome:
+    # Unlike hardtanh's, its derivative at a limit is one.
+    conditions = [(torch.ge, min), (torch.le, max)]
+    return Mask(_passed(x, *((compare, limit) for compare, limit in conditions if limit is not None)))
+
+
+@rule("clamp_max.default")
+def _clamp_max(call: Call, x: Tensor, max: float) -> Outcome:
+    return _clamp(call, x, None, max)
+
+
+def _passed(x: Tensor, *conditions: tuple[Callable[..., Tensor], float]) -> Tensor:
+    """1 where x meets all conditions, else 0."""
+    # Compared into a float tensor first: on the CPU this is several times as fast.
+    scratch = torch.empty_like(x)
+    passed = [compare(x, limit, out=scratch).to(torch.int8) for compare, limit in conditions]
+    for other in passed[1:]:
+        passed[0].mul_(other)
+    return passed[0].contiguous(memory_format=layout(x))

@@ -1,0 +1,98 @@
+"""Operations that only move entries: shapes, slices, joins, copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from secondsight.operators.tape.linear_steps import Cat, Other, Reshape, Step
+from secondsight.operators.tape.rules.registry import Call, Outcome, rule
+
+
+@rule(
+    "view.default",
+    "_unsafe_view.default",
+    "_reshape_alias.default",
+    "reshape.default",
+    "flatten.using_ints",
+    "unflatten.int",
+    "squeeze.default",
+    "squeeze.dim",
+    "squeeze.dims",
+    "unsqueeze.default",
+)
+def _reshape(call: Call, x: Tensor, *shape: Any) -> Outcome:
+    return Reshape(x.shape[1:], call.result.shape[1:])
+
+
+@rule("permute.default")
+def _permute(call: Call, x: Tensor, dims: list[int]) -> Outcome:
+    return call.other() if dims[0] % x.ndim == 0 else None
+
+
+@rule("transpose.int", "swapaxes.default")
+def _transpose(call: Call, x: Tensor, a: int, b: int) -> Outcome:
+    return call.other() if a % x.ndim and b % x.ndim else None
+
+
+@rule("expand.default")
+def _expand(call: Call, x: Tensor, sizes: list[int]) -> Outcome:
+    if len(sizes) != x.ndim or len(call.result) != len(x):
+        return None
+    lengths = call.result.shape[1:]
+    return Other(lambda tangent: tangent.expand(-1, *lengths), x.shape[1:])
+
+
+@rule("slice.Tensor")
+def _slice(call: Call, x: Tensor, dim: int = 0, *bounds: Any) -> Outcome:
+    if call.result.shape == x.shape:
+        return "same"
+    return call.other() if dim % x.ndim else None
+
+
+@rule("select.int")
+def _select(call: Call, x: Tensor, dim: int, index: int) -> Outcome:
+    return call.other() if dim % x.ndim else None
+
+
+@rule("split.Tensor", "split_with_sizes.default")
+def _split(call: Call, x: Tensor, sizes: int | list[int], dim: int = 0) -> Outcome:
+    if not dim % x.ndim:
+        return None
+    steps, start = list[Step](), 0
+    for piece in call.result:
+        steps.append(_narrow(x, dim, start, piece.shape[dim]))
+        start += piece.shape[dim]
+    return steps
+
+
+def _narrow(x: Tensor, dim: int, start: int, length: int) -> Step:
+    return Other(lambda tangent: tangent.narrow(dim, start, length), x.shape[1:])
+
+
+@rule("cat.default", first=False)
+def _cat(call: Call, tensors: list[Tensor], dim: int = 0) -> Outcome:
+    if not dim % call.inputs[0].ndim:
+        return None
+    if any(tensor.ndim != call.inputs[0].ndim for tensor in tensors):
+        return None
+    lengths = [tensor.shape[dim] for tensor in tensors]
+    return Cat(dim, lengths, [call.depends(tensor) for tensor in tensors])
+
+
+@rule("clone.default", "alias.default", "contiguous.default", "_to_copy.default")
+def _copy(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
+    return "same"
+
+
+DETACH = "detach.default"
+FREE = [
+    DETACH,
+    *(f"{name}.default" for name in ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")),
+]
+
+
+@rule(*FREE)
+def _free(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
+    return "free"

@@ -1,0 +1,171 @@
+"""A piecewise-linear network at given inputs, written down as the linear map that it is there.
+
+The steps in order are W' (the tangent pass). Their transposes in reverse are W (the vector-Jacobian product). Neither
+runs the network again, and of its activations only masks are kept.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from secondsight.operators.tape.linear_steps import Step, layout
+
+PASS_MEMORY = 2**28
+"""Bytes that the tangents of several directions may take in one pass: a quarter of a gigabyte beside the network."""
+
+DIRECTIONS = 4
+"""Directions in one pass. More are slower on the CPU, because their tangents outgrow its caches."""
+
+
+@dataclass(eq=False)
+class Node:
+    """A step on numbered tangents.
+
+    Attributes:
+        step: the linear map.
+        inputs: the numbers of the tangents that it takes.
+        output: the number of the tangent that it gives.
+        last: the inputs that no later step needs.
+    """
+
+    step: Step
+    inputs: tuple[int, ...]
+    output: int
+    last: frozenset[int] = frozenset()
+
+
+class Tape:
+    """W at n inputs, as steps.
+
+    Args:
+        nodes: the steps, in the order in which the network took them.
+        output: the number of the tangent of the logits.
+        shape: the shape of the inputs, with batch dimension.
+        logits: what the network returned.
+        sizes: the bytes of each tangent.
+        signature: equal for tapes whose steps differ in nothing but numbers, so that one comparison with autograd
+            speaks for all of them.
+    """
+
+    def __init__(
+        self, nodes: list[Node], output: int, shape: torch.Size, logits: Tensor, sizes: list[int], signature: int
+    ) -> None:
+        """Keep the steps that the logits depend on."""
+        self.shape, self.output, self.logits, self.signature = shape, output, logits, signature
+        self.nodes: list[Node] = []
+        needed = {output}
+        for node in reversed(nodes):
+            if node.output in needed:
+                node.last = frozenset(node.inputs) - needed
+                needed.update(node.inputs)
+                self.nodes.insert(0, node)
+        self.peak = self._peak(sizes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the masks and indices that were written down for these inputs. Weights belong to the network."""
+        return sum(node.step.nbytes for node in self.nodes)
+
+    @property
+    def directions(self) -> int:
+        """How many directions are fast in one pass."""
+        return max(1, min(DIRECTIONS, PASS_MEMORY // self.peak))
+
+    def _peak(self, sizes: list[int]) -> int:
+        """Find the most bytes of tangents that one direction needs at a time."""
+        live, peak = sizes[0], sizes[0]
+        for node in self.nodes:
+            live += sizes[node.output]
+            peak = max(peak, live)
+            live -= sum(sizes[slot] for slot in node.last)
+        return peak
+
+    @torch.no_grad()
+    def forward(self, v: Tensor) -> Tensor:
+        """Compute W'v: the change (k, n, classes) of the logits along directions (k, n or 1, *shape)."""
+        start = v.expand(len(v), *self.shape).flatten(0, 1)
+        live = {0: (start.contiguous(memory_format=layout(start)), False)}
+        for node in self.nodes:
+            first = node.inputs[0]
+            spare = live[first][1] and first in node.last and node.inputs.count(first) == 1
+            result = node.step.forward(spare, *(live[slot][0] for slot in node.inputs))
+            owned = not _overlaps_itself(result)
+            for slot in node.inputs:
+                tangent, was_owned = live[slot]
+                if memory_of(tangent) == memory_of(result):
+                    owned = owned and was_owned and slot in node.last
+                    live[slot] = tangent, False
+            for slot in node.last:
+                del live[slot]
+            live[node.output] = result, owned
+        return live[self.output][0].reshape(len(v), *self.logits.shape)
+
+    @torch.no_grad()
+    def transpose(self, u: Tensor) -> Tensor:
+        """Compute W u at each input, (k, n, *shape), for class weights (k, n, classes)."""
+        live = {self.output: (u.flatten(0, 1), False)}
+        for node in reversed(self.nodes):
+            cotangent, spare = live.pop(node.output)
+            parts = node.step.transpose(spare, cotangent)
+            passed_on = [memory_of(part) == memory_of(cotangent) for part in parts]
+            for slot, part, same in zip(node.inputs, parts, passed_on, strict=True):
+                owned = (not same or (spare and sum(passed_on) == 1)) and not _overlaps_itself(part)
+                live[slot] = _sum(live[slot], (part, owned)) if slot in live else (part, owned)
+        return live[0][0].reshape(len(u), *self.shape)
+
+
+def joined(tapes: Sequence[Tape]) -> Tape | None:
+    """Join tapes into one for all of their inputs. None: they differ in more than masks."""
+    first, *others = tapes
+    if any(tape.signature != first.signature for tape in others):
+        return None
+    nodes = []
+    for node, *same in zip(*(tape.nodes for tape in tapes), strict=True):
+        step = node.step.joined([other.step for other in same])
+        if step is None:
+            return None
+        nodes.append(replace(node, step=step))
+    return changed(first, nodes, torch.cat([tape.logits for tape in tapes]))
+
+
+def split(tape: Tape) -> list[Tape]:
+    """Cut a tape into one for each of its inputs."""
+    count = len(tape.logits)
+    steps = zip(*(node.step.split(count) for node in tape.nodes), strict=True)
+    return [
+        changed(tape, [replace(node, step=step) for node, step in zip(tape.nodes, own, strict=True)], logits)
+        for own, logits in zip(steps, tape.logits.split(1), strict=True)
+    ]
+
+
+def changed(tape: Tape, nodes: list[Node], logits: Tensor) -> Tape:
+    """Copy a tape with other steps, or at other inputs."""
+    result = copy.copy(tape)
+    result.nodes, result.logits = nodes, logits
+    result.shape = torch.Size((len(logits), *tape.shape[1:]))
+    result.peak = tape.peak * len(logits) // len(tape.logits)
+    return result
+
+
+Owned = tuple[Tensor, bool]
+"""A tangent, and whether it may be overwritten because no other tangent shares its memory."""
+
+
+def _sum(a: Owned, b: Owned) -> Owned:
+    if a[1]:
+        return a[0].add_(b[0]), True
+    return (b[0].add_(a[0]), True) if b[1] else (a[0] + b[0], True)
+
+
+def memory_of(tensor: Tensor) -> int:
+    """Identify the memory behind a tensor, which views share."""
+    return tensor.untyped_storage().data_ptr()
+
+
+def _overlaps_itself(tensor: Tensor) -> bool:
+    return any(stride == 0 and length > 1 for stride, length in zip(tensor.stride(), tensor.shape, strict=True))

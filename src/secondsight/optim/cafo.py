@@ -1,0 +1,41 @@
+"""CAFO in closed form: D = S(g, lambda1) / (2 lambda2). Exact, so its certificate is a gap of zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from secondsight.optim.certificate import Certificate, Support
+from secondsight.optim.path import Point, Solve
+from secondsight.optim.penalties import Penalty
+from secondsight.optim.problem import Problem
+
+
+def cafo_solver(
+    gradient: Tensor, penalty: Penalty, lambda2: float, sparsity: Callable[[Tensor], float], dtype: torch.dtype
+) -> Solve:
+    """Make the function from lambda1 to CAFO's map, for a rule to choose with.
+
+    Args:
+        gradient: g, flat, float64.
+        penalty: what lambda1 multiplies.
+        lambda2: the weight of |D|^2. It only scales the map.
+        sparsity: how the user counts zeros.
+        dtype: the precision that maps are returned in.
+    """
+    problem = Problem(gradient, penalty, lambda2, mu=2 * lambda2)
+
+    def solve(lambda1: float) -> Point:
+        delta = penalty.threshold(gradient, lambda1).div_(2 * lambda2).to(dtype)
+        nonzero = delta.bool()
+        return Point(
+            lambda1,
+            delta,
+            problem.objective(delta.double(), 0.0, lambda1),
+            sparsity(delta),
+            certificate=Certificate(0.0, 0.0, Support(nonzero=nonzero, zero=~nonzero)),
+        )
+
+    return solve

@@ -1,0 +1,150 @@
+"""What is known of H from exact products: a growing orthonormal basis V with HV."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+SMALLEST_CORRELATION = 1e-7
+"""Smallest kept eigenvalue of the basis' correlation matrix in H: below float32's precision, products are noise."""
+
+LARGEST_NOISE = 1e-3
+"""Largest share of H's size that rounding may add to its factor in one direction: it then moves L by a thousandth."""
+
+ROUNDING_STEPS = 10
+"""Rounding of a product in units of its precision: the network's sums leave a few of them."""
+
+DEPENDENT = 1e-5
+"""A vector of which less than this share is new adds more rounding than curvature, also in float64."""
+
+DEPENDENT_STEPS = 1e4
+"""The same threshold in units of the precision, for products in less than float64: 1e-3 in float32."""
+
+
+@dataclass(frozen=True)
+class RitzPair:
+    """An approximate eigenpair.
+
+    Attributes:
+        value: the approximate eigenvalue.
+        residual: |Hv - value v|. An exact eigenvalue of H lies within this distance of `value`.
+        vector: v, of unit length.
+    """
+
+    value: float
+    residual: float
+    vector: Tensor
+
+
+class KrylovBasis:
+    """Rows V, orthonormal, with their exact products HV.
+
+    Args:
+        like: a vector of the length, type and device of those to come.
+        dtype: the precision that products are computed in.
+
+    Attributes:
+        vectors: V, one vector per row.
+        products: HV, one product per row.
+        shares: how much of each vector was new when it came. The rounding of its product was magnified by the inverse.
+    """
+
+    def __init__(self, like: Tensor, dtype: torch.dtype = torch.float64) -> None:
+        """Start with no vectors."""
+        self.vectors = like.new_empty(0, len(like))
+        self.products = like.new_empty(0, len(like))
+        self.shares = like.new_empty(0)
+        eps = torch.finfo(dtype).eps
+        self.rounding = ROUNDING_STEPS * eps
+        self.dependent = max(DEPENDENT, DEPENDENT_STEPS * eps)
+        self._invalidate()
+
+    def _invalidate(self) -> None:
+        """Drop what was computed from fewer vectors."""
+        self._projected: Tensor | None = None
+        self._ritz: tuple[RitzPair, RitzPair] | None = None
+        self._factors: dict[float, Tensor] = {}
+
+    def __len__(self) -> int:
+        """The number of vectors."""
+        return len(self.vectors)
+
+    def append(self, rows: Tensor, products: Tensor) -> None:
+        """Add vectors with their exact products, except those that the basis already spans."""
+        for row, product in zip(rows, products, strict=True):
+            norm = row.norm()
+            if norm == 0:
+                continue
+            v, hv = row / norm, product / norm
+            for _ in range(2):
+                overlap = self.vectors @ v
+                v = v - overlap @ self.vectors
+                hv = hv - overlap @ self.products
+            new = v.norm()
+            if new < self.dependent:
+                continue
+            self.shares = torch.cat([self.shares, new[None]])
+            self.vectors = torch.cat([self.vectors, (v / new)[None]])
+            self.products = torch.cat([self.products, (hv / new)[None]])
+            self._invalidate()
+
+    def projected(self) -> Tensor:
+        """Compute V'HV, made symmetric."""
+        if self._projected is None:
+            matrix = self.vectors @ self.products.T
+            self._projected = (matrix + matrix.T) / 2
+        return self._projected
+
+    def ritz(self) -> tuple[RitzPair, RitzPair]:
+        """Compute the bottom and the top Ritz pair. The top value never exceeds the largest eigenvalue of H."""
+        if self._ritz is None:
+            values, coefficients = torch.linalg.eigh(self.projected())
+            self._ritz = self._pair(values[0], coefficients[:, 0]), self._pair(values[-1], coefficients[:, -1])
+        return self._ritz
+
+    def _pair(self, value: Tensor, coefficients: Tensor) -> RitzPair:
+        vector = coefficients @ self.vectors
+        residual = coefficients @ self.products - value * vector
+        return RitzPair(float(value), float(residual.norm()), vector)
+
+    def factor(self, shift: float = 0.0) -> Tensor:
+        """Compute rows U with U'U = GV (V'GV)^-1 V'G <= G, the Nystrom approximation of G = H + shift I >= 0.
+
+        It is exact on span(V). A shift of at least -(smallest eigenvalue of H) makes an indefinite H semidefinite.
+        """
+        if shift not in self._factors:
+            self._factors[shift] = self._factor(shift)
+        return self._factors[shift]
+
+    def _factor(self, shift: float) -> Tensor:
+        products = self.products + shift * self.vectors if shift else self.products
+        matrix = self.projected() + shift * torch.eye(len(self)).to(products)
+        scale = matrix.diagonal().clamp(min=0).sqrt()
+        sizes = products.norm(dim=1)
+        noise = self.rounding * sizes.max() / self.shares
+        # A product that may be mostly rounding comes from a null vector. Divided by nearly nothing, its rounding would
+        # look like curvature.
+        kept = (scale > 0) & (sizes > 10 * noise) & (noise.square() <= LARGEST_NOISE * (scale * scale.max()).square())
+        if not bool(kept.any()):
+            return products[:0]
+        scale, products, noise = scale[kept], products[kept], noise[kept]
+        correlation = matrix[kept][:, kept] / scale[:, None] / scale
+        values, rotation = torch.linalg.eigh(correlation)
+        mixing = rotation / values.clamp(min=SMALLEST_CORRELATION).sqrt() / scale[:, None]
+        # The same test for combinations of vectors.
+        rounding = (mixing * noise[:, None]).square().sum(0)
+        large = (values > SMALLEST_CORRELATION) & (rounding <= LARGEST_NOISE * scale.max() ** 2)
+        mixing = mixing[:, large]
+        factor: Tensor = mixing.T @ products
+        return factor
+
+
+def top_of_factor(factor: Tensor) -> tuple[float, Tensor]:
+    """Compute the largest eigenvalue and unit eigenvector of U'U: a lower bound of L, never below the Ritz value."""
+    if len(factor) == 0:
+        return 0.0, factor.new_zeros(factor.shape[1])
+    values, rotation = torch.linalg.eigh(factor @ factor.T)
+    vector = rotation[:, -1] @ factor
+    return float(values[-1]), vector / vector.norm()

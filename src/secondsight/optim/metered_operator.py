@@ -1,0 +1,53 @@
+"""An operator that counts its products and knows how many may still be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from secondsight.operators.base import SymmetricOperator
+
+
+class MeteredOperator(SymmetricOperator):
+    """H with a budget of products.
+
+    The budget is advice: solvers look at `left` before they ask. A product with a zero vector costs nothing.
+
+    Args:
+        operator: H itself.
+        most: how many products may be taken.
+        progress: called after every product, and during long ones, with the number of products taken so far.
+
+    Attributes:
+        taken: how many products were taken.
+    """
+
+    def __init__(self, operator: SymmetricOperator, most: int, progress: Callable[[float], None] | None = None) -> None:
+        """Start with nothing taken."""
+        self.operator, self.most, self.report = operator, most, progress
+        self.psd, self.taken = operator.psd, 0
+        if progress is not None:
+            operator.progress = lambda done: progress(self.taken + done)
+
+    @property
+    def size(self) -> int:
+        """The number of rows and columns of H."""
+        return self.operator.size
+
+    @property
+    def left(self) -> int:
+        """How many products may still be taken."""
+        return max(0, self.most - self.taken)
+
+    def times_rows(self, rows: Tensor) -> Tensor:
+        """Multiply H with each row, and count the rows that are not zero."""
+        products = torch.zeros_like(rows)
+        filled = rows.any(1)
+        if bool(filled.any()):
+            products[filled] = self.operator.times_rows(rows[filled])
+            self.taken += int(filled.sum())
+            if self.report is not None:
+                self.report(self.taken)
+        return products

@@ -1,0 +1,76 @@
+"""The problem with H replaced by its Nystrom approximation on the basis: solved exactly, at any lambda1."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from secondsight.optim.krylov_basis import KrylovBasis
+from secondsight.optim.problem import Problem
+from secondsight.optim.semismooth_newton import semismooth_newton
+
+
+class NystromModel:
+    """The minorant of the objective that agrees with it on the basis.
+
+    With G = H + shift I >= 0 and its Nystrom factor U'U <= G, the model's Hessian is U'U - shift I <= H, and its Q is
+    (2 lambda2 + shift) I - U'U. Solving it never overshoots, and is exact once the optimum lies in the basis.
+    """
+
+    def __init__(self, problem: Problem, basis: KrylovBasis) -> None:
+        """Compute the factor U of the basis. The basis must not be empty."""
+        self.problem = problem
+        self.shift = problem.negative
+        self.a = 2 * problem.lambda2 + self.shift
+        self.factor = basis.factor(self.shift)
+        self._sizes = problem.gradient.abs()
+        self._reach = self.factor.square().sum(0).sqrt_()
+        self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
+
+    def solve(self, lambda1: float) -> Tensor:
+        """Compute the model's optimal map, warm-started from the larger values of lambda1 that were solved before."""
+        z, delta = self._solve_from(self._start(lambda1), lambda1)
+        self._solved.append((lambda1, z))
+        return delta
+
+    def _start(self, lambda1: float) -> Tensor:
+        """Extrapolate from the two nearest larger values of lambda1, no further than they are apart."""
+        nearest = sorted((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
+        near, z = nearest[0]
+        # The last entry stands for lambda1 = infinity.
+        if len(nearest) < 3 or nearest[1][0] == near:
+            return z
+        far, before = nearest[1]
+        return z + (z - before) * min(1.0, (near - lambda1) / (far - near))
+
+    def dense(self) -> Tensor:
+        """Compute a times the model's optimal map at lambda1 = 0: g + U'z with (aI - UU') z = Ug."""
+        matrix = self.a * torch.eye(len(self.factor)).to(self.factor) - self.factor @ self.factor.T
+        z = torch.linalg.solve(matrix, self.factor @ self.problem.gradient)
+        return torch.addmv(self.problem.gradient, self.factor.T, z)
+
+    def _solve_from(self, start: Tensor, lambda1: float) -> tuple[Tensor, Tensor]:
+        """Run Newton on the entries that can be non-zero: |g + U'z|_i <= |g_i| + |U_i| |z|, with |z| bounded."""
+        g, factor, penalty = self.problem.gradient, self.factor, self.problem.penalty
+        length = 2 * float(start.norm()) + self._first_length(lambda1)
+        while penalty.separable:
+            columns = (self._sizes + length * self._reach > lambda1).nonzero()[:, 0]
+            if 2 * len(columns) > len(g):
+                break
+            z, kept = semismooth_newton(g[columns], factor[:, columns], self.a, lambda1, start, penalty)
+            if float(z.norm()) <= length:
+                return z, torch.zeros_like(g).index_copy_(0, columns, kept)
+            length, start = 2 * float(z.norm()), z
+        return semismooth_newton(g, factor, self.a, lambda1, start, penalty)
+
+    def _first_length(self, lambda1: float) -> float:
+        """Guess |z| where the path starts: z = UD is small there."""
+        if len(self._solved) > 1:
+            return 0.0
+        return 2 * float((self.factor @ self.problem.penalty.threshold(self.problem.gradient, lambda1)).norm()) / self.a
+
+    def quadratic(self, delta: Tensor) -> float:
+        """Compute D'HD of the model: a lower bound of the true one."""
+        return float((self.factor @ delta).square().sum()) - self.shift * float(delta @ delta)

@@ -1,0 +1,172 @@
+"""The sparsity penalty: all that the solvers need to know of lambda1 |D|_1 and of its group version."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softshrink
+
+PATH_END = 0.01
+"""The last lambda1 of the automatic path over lambda1_max: below a hundredth, maps are dense and hardly change."""
+
+
+class Penalty(ABC):
+    """lambda1 times a weighted sum of norms of blocks of entries. The blocks partition the entries.
+
+    Attributes:
+        weights: the weight of each entry's block, or 1 for all.
+        separable: whether every entry is a block of its own, so that some entries can be solved without the others.
+    """
+
+    weights: Tensor | float
+    separable = False
+
+    @abstractmethod
+    def value(self, delta: Tensor) -> float:
+        """Compute the penalty of a map, without lambda1."""
+
+    @abstractmethod
+    def lambda1_max(self, gradient: Tensor) -> float:
+        """Compute the smallest lambda1 whose map is exactly zero. Every path starts there."""
+
+    @abstractmethod
+    def path_end(self, gradient: Tensor) -> float:
+        """Where the automatic path ends, as a share of lambda1_max."""
+
+    @abstractmethod
+    def project(self, y: Tensor, lambda1: float) -> Tensor:
+        """Project on the dual ball: no block is longer than lambda1 times its weight."""
+
+    @abstractmethod
+    def threshold(self, y: Tensor, lambda1: float) -> Tensor:
+        """Compute S(y, lambda1) = y - project(y, lambda1), the proximal operator, with exact zeros."""
+
+    @abstractmethod
+    def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:
+        """Compute lambda1 value(D) - v'D block by block. Each term is non-negative for a v in the dual ball."""
+
+    @abstractmethod
+    def norms(self, y: Tensor) -> Tensor:
+        """Compute for each entry the norm of its block."""
+
+    @abstractmethod
+    def curvature(self, factor: Tensor, thresholded: Tensor, lambda1: float) -> Tensor:
+        """Compute U J U', where J is the derivative of the threshold at the point where it gave `thresholded`."""
+
+
+class L1(Penalty):
+    """Every entry is a block of its own: lambda1 |D|_1."""
+
+    weights = 1.0
+    separable = True
+
+    def value(self, delta: Tensor) -> float:
+        """The sum of absolute values."""
+        return float(delta.abs().sum())
+
+    def lambda1_max(self, gradient: Tensor) -> float:
+        """The largest absolute value of the gradient."""
+        return float(gradient.abs().max())
+
+    def path_end(self, gradient: Tensor) -> float:
+        """Two decades: below, maps hardly change."""
+        return PATH_END
+
+    def project(self, y: Tensor, lambda1: float) -> Tensor:
+        """Clip every entry."""
+        return y.clamp(-lambda1, lambda1)
+
+    def threshold(self, y: Tensor, lambda1: float) -> Tensor:
+        """Shrink every entry by lambda1."""
+        return softshrink(y, lambda1)
+
+    def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:
+        """Sum lambda1 |D_i| - v_i D_i over the entries."""
+        return float((lambda1 * delta.abs() - dual * delta).clamp_(min=0).sum())
+
+    def norms(self, y: Tensor) -> Tensor:
+        """The absolute values."""
+        return y.abs()
+
+    def curvature(self, factor: Tensor, thresholded: Tensor, lambda1: float) -> Tensor:
+        """Compute U_A U_A', where A are the entries that are not zero."""
+        # Compared into a float tensor, because multiplying by booleans takes twice as long.
+        active = torch.ne(thresholded, 0, out=torch.empty_like(thresholded))
+        return (factor * active) @ factor.T
+
+
+class GroupLasso(Penalty):
+    """lambda1 sum_j w_j |D_j|, w_j the square root of the size of group j: its entries stand or fall together.
+
+    Args:
+        labels: for each entry the number of its group, from 0 to J - 1. No group is empty.
+    """
+
+    def __init__(self, labels: Tensor) -> None:
+        """Count the entries of each group."""
+        self.labels = labels
+        self.count = int(labels.max()) + 1
+        self._weights = torch.bincount(labels).double().sqrt()
+        self.weights = self._weights[labels]
+
+    def value(self, delta: Tensor) -> float:
+        """The weighted sum of the norms of the groups."""
+        return float(self._weights @ self._norms(delta))
+
+    def lambda1_max(self, gradient: Tensor) -> float:
+        """The largest length of a group of the gradient."""
+        return float(self.lengths(gradient).max())
+
+    def path_end(self, gradient: Tensor) -> float:
+        """Where CAFO keeps three groups of four.
+
+        Norms of groups are more alike than entries are: most of two decades would be full maps.
+        """
+        lengths = self.lengths(gradient)
+        return min(0.9, max(PATH_END, float(lengths.quantile(0.25) / lengths.max().clamp(min=1e-300))))
+
+    def lengths(self, y: Tensor) -> Tensor:
+        """Compute the norm of each group over its weight. lambda1 is compared with it."""
+        return self._norms(y) / self._weights
+
+    def project(self, y: Tensor, lambda1: float) -> Tensor:
+        """Shorten the groups that are too long."""
+        return y * self._share(y, lambda1)[self.labels]
+
+    def threshold(self, y: Tensor, lambda1: float) -> Tensor:
+        """Shorten every group by lambda1 times its weight."""
+        # Adding 0 turns -0 into 0.
+        return y * (1 - self._share(y, lambda1))[self.labels] + 0.0
+
+    def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:
+        """Sum lambda1 w_j |D_j| - v_j'D_j over the groups."""
+        terms = lambda1 * self._weights * self._norms(delta) - self._sums(dual * delta)
+        return float(terms.clamp_(min=0).sum())
+
+    def norms(self, y: Tensor) -> Tensor:
+        """The norm of the group of each entry."""
+        return self._norms(y)[self.labels]
+
+    def curvature(self, factor: Tensor, thresholded: Tensor, lambda1: float) -> Tensor:
+        """Add up J_j = (1 - s) I + s (projection on y_j) over the groups, with s = lambda1 w_j / |y_j|."""
+        # |y_j| = |S_j| + lambda1 w_j, S_j the thresholded group.
+        norms = self._norms(thresholded)
+        share = lambda1 * self._weights / (norms + lambda1 * self._weights)
+        active = norms[self.labels] > 0
+        labels, columns = self.labels[active], factor[:, active]
+        unit = thresholded[active] / norms[labels]
+        along = columns.new_zeros(len(factor), self.count).index_add_(1, labels, columns * unit)
+        return (columns * (1 - share[labels])) @ columns.T + (along * share) @ along.T
+
+    def _share(self, y: Tensor, lambda1: float) -> Tensor:
+        """Compute the share of each block that lies in the dual ball. From lambda1_max on it is exactly one."""
+        lengths = self.lengths(y)
+        return torch.where(lengths > lambda1, lambda1 / lengths, 1.0)
+
+    def _norms(self, y: Tensor) -> Tensor:
+        return self._sums(y.square()).sqrt_()
+
+    def _sums(self, values: Tensor) -> Tensor:
+        return values.new_zeros(self.count).index_add_(0, self.labels, values)

@@ -1,0 +1,83 @@
+"""The objective that every map maximises.
+
+maximise   g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from secondsight.optim.penalties import Penalty
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The objective at one map, and its parts.
+
+    Attributes:
+        linear: g'D.
+        quadratic: D'HD.
+        square: |D|^2.
+        penalty: |D|_1 or its group version, without the weight lambda1.
+        lambda1: the weight of the penalty.
+        lambda2: the weight of |D|^2.
+    """
+
+    linear: float
+    quadratic: float
+    square: float
+    penalty: float
+    lambda1: float
+    lambda2: float
+
+    @property
+    def smooth(self) -> float:
+        """The paper's "loss": the objective without its penalty lambda1 |D|_1."""
+        return self.linear + self.quadratic / 2 - self.lambda2 * self.square
+
+    @property
+    def value(self) -> float:
+        """The whole objective."""
+        return self.smooth - self.lambda1 * self.penalty
+
+    def gain(self, norm: float) -> float:
+        """Compute g'D + 1/2 D'HD of the map rescaled to the given L2 norm."""
+        if self.square == 0:
+            return 0.0
+        ratio = norm / math.sqrt(self.square)
+        return self.linear * ratio + self.quadratic * ratio**2 / 2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything but lambda1: g, the penalty, lambda2, and bounds of the spectrum of H.
+
+    Attributes:
+        gradient: g, flat, float64.
+        penalty: what lambda1 multiplies.
+        lambda2: the weight of |D|^2.
+        mu: lower bound of the eigenvalues of Q = 2 lambda2 I - H, namely 2 lambda2 - L. If it is not positive, nothing
+            can be proven, and gaps are infinite.
+        negative: upper bound of -(smallest eigenvalue of H), 0 for a semidefinite H. 2 lambda2 + negative bounds Q from
+            above.
+    """
+
+    gradient: Tensor
+    penalty: Penalty
+    lambda2: float
+    mu: float
+    negative: float = 0.0
+
+    def objective(self, delta: Tensor, quadratic: float, lambda1: float) -> Objective:
+        """Compute the objective at a map whose D'HD is `quadratic`."""
+        return Objective(
+            linear=float(self.gradient @ delta),
+            quadratic=quadratic,
+            square=float(delta @ delta),
+            penalty=self.penalty.value(delta),
+            lambda1=lambda1,
+            lambda2=self.lambda2,
+        )

@@ -1,0 +1,40 @@
+"""Does second order matter? The angle between CASO and CAFO without a sparsity penalty."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from secondsight.optim.krylov_basis import KrylovBasis
+from secondsight.optim.nystrom_model import NystromModel
+from secondsight.optim.problem import Problem
+
+
+def angle_without_penalty(problem: Problem, basis: KrylovBasis) -> tuple[float, float]:
+    """Compute the degrees between CASO and CAFO at lambda1 = 0 and equal lambda2, and a bound of their error.
+
+    CAFO points along g, CASO along Q^-1 g. The Nystrom model gives the estimate; its error is bounded through the best
+    solution inside the basis, whose exact residual costs no further product.
+    """
+    g = problem.gradient
+    if not bool(g.any()):
+        return 0.0, 0.0
+    estimate = degrees_between(NystromModel(problem, basis).dense(), g)
+    identity = torch.eye(len(basis)).to(g)
+    weights = torch.linalg.solve(2 * problem.lambda2 * identity - basis.projected(), basis.vectors @ g)
+    inside = weights @ basis.vectors
+    residual = g - 2 * problem.lambda2 * inside + weights @ basis.products
+    if problem.mu <= 0 or not bool(inside.any()):
+        return estimate, 180.0
+    share = float(residual.norm() / (problem.mu * inside.norm()))
+    radius = math.degrees(math.asin(share)) if share < 1 else 180.0
+    return estimate, min(180.0, abs(estimate - degrees_between(inside, g)) + radius)
+
+
+def degrees_between(u: Tensor, v: Tensor) -> float:
+    """Compute the angle between two vectors that are not zero."""
+    # By the chord, because the arc cosine has no digits near 0.
+    u, v = u / u.norm(), v / v.norm()
+    return math.degrees(2 * math.atan2(float((u - v).norm()), float((u + v).norm())))
