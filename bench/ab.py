@@ -2,10 +2,11 @@
 
     python -m bench.ab --base COMMIT [--rows caso,cafo,many] [--models lite0,resnet50] [--pairs 20] [--json FILE]
 
-A pair is one process with the code of COMMIT and one with the code of this folder, on the same photographs, one right
-after the other, the order changing from pair to pair. A process loads the network, explains one photograph that does
-not count, and times the row. The ratio is new over old, the geometric mean over the pairs; its interval is Student's,
-on the logarithms. A row passes if the upper end is at most 1.05.
+A pair is one process with the code of COMMIT and one with the code of this folder. Each loads the network and explains
+one photograph that does not count. Then they take turns: photograph by photograph or, for "many", all 40 in one
+call. The other process waits. Who begins changes from turn to turn and from pair to pair. The ratio is new over old,
+the geometric mean over the pairs; its interval is Student's, on the logarithms. A row passes if the upper end is
+at most 1.05.
 
 With --json the pairs are written as they come, and a run that was cut short goes on where it stopped.
 """
@@ -32,40 +33,76 @@ from scipy.stats import t as student
 ROOT = Path(__file__).parents[1]
 LIMIT = 1.05
 ROWS = {"caso": 10, "cafo": 20, "many": 40}
-"""The photographs of each row: enough that a process times some seconds; "many" takes all of them in one call."""
+"""The photographs of each row: enough that a pair times some seconds."""
 
 Pairs = dict[str, list[tuple[float, float]]]
 """By row: seconds of the old and of the new code."""
 
-console = Console()
+console = Console(width=160)
 
 
-def measure(network: str, row: str) -> float:
-    """Time one row with the code that this process imports. Only names that every version has are used."""
+def serve(network: str, row: str) -> None:
+    """Explain the next photographs whenever a line comes in, and print the seconds.
+
+    This is the process that is measured. Only names that every version of the package has are used.
+    """
     import secondsight as ss
     from bench.photographs import model, photographs
 
     classifier = model(network)
     inputs = [classifier.tensor(file) for file in photographs(ROWS[row])]
+    turns = [inputs] if row == "many" else inputs
     method = "caso" if row == "many" else row
     ss.explain(classifier, ss.example_photograph(), method)
-    start = time.perf_counter()
-    if row == "many":
-        ss.explain(classifier, inputs, method)
-    else:
-        for x in inputs:
-            ss.explain(classifier, x, method)
-    return time.perf_counter() - start
+    print("ready", flush=True)
+    for turn in turns:
+        sys.stdin.readline()
+        start = time.perf_counter()
+        ss.explain(classifier, turn, method)
+        print(time.perf_counter() - start, flush=True)
+    # Stay until the other process is done, too: leaving takes a second of both cores.
+    sys.stdin.read()
 
 
-def measured_in(source: Path, network: str, row: str) -> float:
-    """Time one row in a process of its own, with the package in `source`."""
-    command = [sys.executable, "-m", "bench.ab", "--measure", network, row]
-    environment = os.environ | {"PYTHONPATH": str(source / "src")}
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise SystemExit(f"{source}: {result.stderr}")
-    return float(result.stdout.splitlines()[-1])
+class Side:
+    """A process that serves one row with the package in `source`."""
+
+    def __init__(self, source: Path, network: str, row: str) -> None:
+        """Start the process."""
+        command = [sys.executable, "-m", "bench.ab", "--serve", network, row]
+        environment = os.environ | {"PYTHONPATH": str(source / "src")}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
+        self.seconds = 0.0
+
+    def answer(self) -> str:
+        """Wait for a line of the process."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"bench.ab: {' '.join(map(str, self.process.args))} failed")
+        return line
+
+    def take_turn(self) -> None:
+        """Let the process explain the next photographs, and add up its seconds."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.seconds += float(self.answer())
+
+
+def pair(base: Path, name: str, number: int) -> tuple[float, float]:
+    """Measure one pair: the seconds of the old and of the new code."""
+    network, row = name.split("/")
+    old, new = (Side(source, network, row) for source in (base, ROOT))
+    for side in (old, new):
+        side.answer()
+    for turn in range(1 if row == "many" else ROWS[row]):
+        for side in (old, new) if (turn + number) % 2 else (new, old):
+            side.take_turn()
+    for side in (old, new):
+        side.process.communicate()
+    return old.seconds, new.seconds
 
 
 @contextmanager
@@ -106,26 +143,24 @@ def run(base: Path, names: list[str], count: int, pairs: Pairs, file: Path | Non
         for name in names:
             if len(pairs.setdefault(name, [])) > i:
                 continue
-            sides = [base, ROOT] if i % 2 else [ROOT, base]
-            times = {side: measured_in(side, *name.split("/")) for side in sides}
-            pairs[name].append((times[base], times[ROOT]))
+            pairs[name].append(pair(base, name, i))
             if file is not None:
                 file.write_text(json.dumps(pairs, indent=1))
             console.print(verdict(name, pairs[name]), highlight=False)
 
 
 def main() -> None:
-    """Compare two versions, or (in a process of its own) measure one."""
+    """Compare two versions, or be one of the two processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", help="the commit to compare with")
     parser.add_argument("--rows", default=",".join(ROWS), help="some of %(default)s")
     parser.add_argument("--models", default="lite0,resnet50")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--json", type=Path, help="file for the seconds of each pair")
-    parser.add_argument("--measure", nargs=2, metavar=("MODEL", "ROW"), help="time this code only")
+    parser.add_argument("--serve", nargs=2, metavar=("MODEL", "ROW"), help="be one of the two processes")
     arguments = parser.parse_args()
-    if arguments.measure:
-        print(measure(*arguments.measure))
+    if arguments.serve:
+        serve(*arguments.serve)
         return
     if unknown := set(arguments.rows.split(",")) - set(ROWS):
         parser.error(f"--rows: {', '.join(sorted(unknown))}; may be {', '.join(ROWS)}")
