@@ -1,27 +1,23 @@
 """Operators that meet: several inputs are solved side by side, and one pass through the network answers all of them.
 
-Each input is solved by a thread of its own, in straight-line code. `H @ V` of a `SharedOperator` waits until each other
-thread of the group has come to its own `H @ V`, and the last one to come takes one pass for all. Which inputs share a
-pass depends on the inputs only, never on how fast a thread is, so that results are reproducible.
+Each input is solved by straight-line code in a coroutine of its own (a greenlet, which can be suspended from within the
+functions that it calls). `H @ V` of a `SharedOperator` suspends its coroutine until each other one has come to its own
+`H @ V`. The last one to come takes one pass for all. One coroutine runs at a time, in a fixed order: which inputs share
+a pass depends on the inputs only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from threading import Condition, Event
 
 import torch
+from greenlet import getcurrent, greenlet
 from torch import Tensor
 
 from secondsight.operators.base import SymmetricOperator
 from secondsight.operators.gauss_newton import JointGaussNewton, joined
 from secondsight.operators.loss_hessian import LossHessian
-
-
-class StoppedError(Exception):
-    """Another input has failed, so this one is given up."""
 
 
 @dataclass
@@ -50,63 +46,51 @@ class Request:
 
 
 class Rendezvous:
-    """Where the threads of one group wait for each other.
-
-    A thread holds `turn` while it runs, and gives it up only while it waits here: one thread of a group runs at a time.
+    """Where the coroutines of one thread wait for each other.
 
     Args:
-        members: how many threads will ask for products, or leave.
-        size: how many inputs share a pass.
-        stop: set when an input has failed anywhere.
-        during_pass: the context that a pass runs in, such as a number of torch's threads.
+        stopped: whether to give up, asked between passes.
     """
 
-    def __init__(
-        self,
-        members: int,
-        size: int,
-        stop: Event,
-        during_pass: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        """Start with no requests."""
-        self.members, self.size, self.stop, self.during_pass = members, size, stop, during_pass
-        self.turn = Condition()
+    def __init__(self, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Start with no coroutines."""
+        self._stopped = stopped
+        self._running: list[greenlet] = []
         self._requests: dict[int, Request] = {}
         self._joined: tuple[list[int], JointGaussNewton | None] = [], None
 
-    def ask(self, number: int, request: Request, until: Callable[[], bool] = lambda: False) -> None:
-        """Wait until the request of an input is answered, or until `until` says to give up. The caller holds `turn`."""
+    def run(self, work: Callable[[], None], members: int) -> None:
+        """Run a function in several coroutines at a time, until all of them have returned or one has failed."""
+        self._running = [greenlet(work) for _ in range(members)]
+        try:
+            while self._running and not self._stopped():
+                for coroutine in list(self._running):
+                    # Goes on until it waits in `ask`, or to its end.
+                    coroutine.switch()
+                    if coroutine.dead:
+                        self._running.remove(coroutine)
+        finally:
+            for coroutine in self._running:
+                coroutine.throw()
+
+    def ask(self, number: int, request: Request) -> None:
+        """Wait until the request of an input is answered. To be called by one of the coroutines."""
         self._requests[number] = request
         while not request.done:
-            if self.stop.is_set():
-                raise StoppedError
-            if until():
-                del self._requests[number]
-                return
-            if len(self._requests) < self.members:
-                self.turn.wait()
+            if len(self._requests) < len(self._running):
+                getcurrent().parent.switch()
             else:
                 self._take_pass()
-                self.turn.notify_all()
-
-    def leave(self) -> None:
-        """Say that this thread will not ask again. The caller holds `turn`."""
-        self.members -= 1
-        self.turn.notify_all()
 
     def _take_pass(self) -> None:
         """Answer one row of each input, so that passes stay full, or all rows of an input that is alone."""
-        numbers = sorted(self._requests)[: self.size]
-        requests = [self._requests[number] for number in numbers]
-        with self.during_pass():
-            if len(requests) == 1:
-                requests[0].products.extend(requests[0].hessian.times_rows(requests[0].left))
-            else:
-                for request, product in zip(requests, self._products(numbers, requests), strict=True):
-                    request.products.append(product)
-        for number, request in zip(numbers, requests, strict=True):
-            if request.done:
-                del self._requests[number]
+        numbers, requests = list(self._requests), list(self._requests.values())
+        if len(requests) == 1:
+            requests[0].products.extend(requests[0].hessian.times_rows(requests[0].left))
+        else:
+            for request, product in zip(requests, self._products(numbers, requests), strict=True):
+                request.products.append(product)
+        self._requests = {number: request for number, request in self._requests.items() if not request.done}
 
     def _products(self, numbers: list[int], requests: Sequence[Request]) -> Sequence[Tensor]:
         # The last joined operator is kept, because the same inputs usually ask again.
@@ -123,12 +107,13 @@ class SharedOperator(SymmetricOperator):
 
     Args:
         hessian: H itself.
-        meet: waits for the other inputs and returns with the request answered.
+        number: the number of the input.
+        rendezvous: where it meets the others.
     """
 
-    def __init__(self, hessian: LossHessian, meet: Callable[[Request], None]) -> None:
+    def __init__(self, hessian: LossHessian, number: int, rendezvous: Rendezvous) -> None:
         """Promise what H promises."""
-        self.hessian, self.meet, self.psd = hessian, meet, hessian.psd
+        self.hessian, self.number, self.rendezvous, self.psd = hessian, number, rendezvous, hessian.psd
 
     @property
     def size(self) -> int:
@@ -138,5 +123,5 @@ class SharedOperator(SymmetricOperator):
     def times_rows(self, rows: Tensor) -> Tensor:
         """Wait for the other inputs, and return H times each row."""
         request = Request(self.hessian, rows)
-        self.meet(request)
+        self.rendezvous.ask(self.number, request)
         return torch.stack(request.products)

@@ -1,16 +1,14 @@
-"""Many inputs on all of torch's threads: lines of inputs, whose threads share passes.
+"""Many inputs on all of torch's threads: lines of inputs that share passes.
 
 On the CPU, several passes with a thread each are faster than all threads on one pass. So the inputs are dealt out to
-lines, one for each of torch's threads, and the inputs of a line share passes. At the end, the last inputs of all lines
-share passes that run on all threads.
+lines, one for each of torch's threads, and the inputs of a line share passes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Lock
@@ -18,7 +16,7 @@ from typing import Generic, TypeVar
 
 import torch
 
-from secondsight.batching.rendezvous import Rendezvous, Request, SharedOperator, StoppedError
+from secondsight.batching.rendezvous import Rendezvous, SharedOperator
 from secondsight.operators.base import SymmetricOperator
 from secondsight.operators.loss_hessian import LossHessian
 
@@ -67,137 +65,90 @@ def side_by_side(begin: Begin[T], count: int) -> list[T]:
         return [first.solve_alone(), *(begin([i])[0].solve_alone() for i in range(1, count))]
     threads = torch.get_num_threads() if jacobian.x.device.type == "cpu" else 1
     number = max(1, min(threads, MOST_LINES, count // 2))
-    crew = Crew(begin, number, jacobian.directions, threads)
-    for i, line in enumerate(crew.lines):
-        line.queue.extend(range(i or number, count, number))
-    crew.lines[0].begun.append((0, first))
-    crew.run()
-    return [crew.results[i] for i in range(count)]
-
-
-class Crew(Generic[T]):
-    """The lines of one call, and what they share.
-
-    Args:
-        begin: begins some inputs.
-        number: how many lines there are.
-        size: how many inputs share a pass. One more in a pass costs as much as one direction more.
-        threads: torch's threads, to be shared by the lines.
-    """
-
-    def __init__(self, begin: Begin[T], number: int, size: int, threads: int) -> None:
-        """Make the lines, without inputs."""
-        self.begin, self.size, self.threads, self.share = begin, size, threads, threads // number
-        self.network, self.stop = Lock(), Event()
-        self.results: dict[int, T] = {}
-        self.errors: list[BaseException] = []
-        # The last inputs of the lines meet here, when all of torch's threads are free.
-        self.last = Rendezvous(number, size, self.stop, partial(torch_threads, threads, self.share))
-        self.lines = [Line(self) for _ in range(number)]
-
-    def run(self) -> None:
-        """Run every line to its end. After an error nothing goes on, and the first error is raised."""
-        # Begun before there are threads, which could only run the network one after the other.
-        for line in self.lines:
-            line.fetch()
-        # glibc gives memory back to the system, at a price, beyond twice the largest block that it has seen freed.
-        torch.empty(LARGEST_BLOCK, dtype=torch.uint8)
-        members = [line for line in self.lines for _ in range(line.open())]
-        try:
-            with ThreadPoolExecutor(len(members), initializer=torch.set_num_threads, initargs=(self.share,)) as pool:
-                try:
-                    for done in [pool.submit(line.work) for line in members]:
-                        done.result()
-                except BaseException as error:
-                    self.fail(error)
-        finally:
-            torch.set_num_threads(self.threads)
-        if self.errors:
-            raise self.errors[0]
-
-    def fail(self, error: BaseException) -> None:
-        """Keep an error, and wake the threads that wait for the last inputs of other lines."""
-        if not isinstance(error, StoppedError):
-            self.errors.append(error)
-        self.stop.set()
-        with self.last.turn:
-            self.last.turn.notify_all()
+    network, stop = Lock(), Event()
+    # One more input in a pass costs as much as one more direction.
+    lines = [Line(begin, range(i or number, count, number), jacobian.directions, network, stop) for i in range(number)]
+    lines[0].begun.append((0, first))
+    # Begun before there are threads, which could only run the network one after the other.
+    for line in lines:
+        line.fetch()
+    if number == 1:
+        lines[0].work()
+    else:
+        _work_in_threads(lines, threads, stop)
+    results = {i: result for line in lines for i, result in line.results.items()}
+    return [results[i] for i in range(count)]
 
 
 class Line(Generic[T]):
-    """Inputs that share passes, some at a time. As one is solved, the next one comes in.
+    """Inputs that one thread solves, several at a time, so that they share passes. As one is done, the next comes in.
+
+    Args:
+        begin: begins some inputs.
+        queue: the numbers of the inputs.
+        size: how many share a pass.
+        network: held while the network runs.
+        stop: set when another line has failed.
 
     Attributes:
-        queue: the numbers of inputs that the network has not seen.
-        begun: inputs that no thread solves yet.
+        begun: inputs that the network has seen, and that are not being solved yet.
+        results: the result of each input that was solved.
     """
 
-    def __init__(self, crew: Crew[T]) -> None:
-        """Start without inputs."""
-        self.crew = crew
-        self.queue: deque[int] = deque()
+    def __init__(self, begin: Begin[T], queue: Iterable[int], size: int, network: Lock, stop: Event) -> None:
+        """Begin nothing yet."""
+        self.begin, self.queue, self.size, self.network = begin, deque(queue), size, network
         self.begun: deque[tuple[int, Task[T]]] = deque()
-        self.group = Rendezvous(0, crew.size, crew.stop)
-
-    def open(self) -> int:
-        """Decide how many threads this line needs: one for each input that shares a pass."""
-        self.group.members = max(1, min(self.crew.size, len(self.queue) + len(self.begun)))
-        return self.group.members
+        self.results: dict[int, T] = {}
+        self.rendezvous = Rendezvous(stop.is_set)
 
     def work(self) -> None:
-        """Solve inputs of this line until none is left: what one of its threads does."""
-        with self.group.turn:
-            try:
-                while (found := self._next()) is not None:
-                    number, task = found
-                    self.crew.results[number] = task.solve(partial(self._shared, number))
-            except BaseException as error:
-                self.crew.fail(error)
-            finally:
-                self._leave()
+        """Solve all inputs of this line."""
+        self.rendezvous.run(self._solve_inputs, members=self.size)
 
     def fetch(self) -> None:
         """Begin as many inputs as share a pass, because the network takes them in one pass, too."""
-        with self.crew.network:
-            numbers = [self.queue.popleft() for _ in range(min(self.crew.size, len(self.queue)))]
-            if not numbers:
-                return
-            for number, task in zip(numbers, self.crew.begin(numbers), strict=True):
+        with self.network:
+            numbers = [self.queue.popleft() for _ in range(min(self.size, len(self.queue)))]
+            for number, task in zip(numbers, self.begin(numbers) if numbers else [], strict=True):
                 if task.hessian.shared_jacobian is None:
-                    self.crew.results[number] = task.solve_alone()
+                    self.results[number] = task.solve_alone()
                 else:
                     self.begun.append((number, task))
 
-    def _next(self) -> tuple[int, Task[T]] | None:
-        while not self.begun and self.queue:
-            self.fetch()
-        return self.begun.popleft() if self.begun else None
+    def _solve_inputs(self) -> None:
+        """Solve one input after the other: what each coroutine of the line does."""
+        while self.begun or self.queue:
+            if self.begun:
+                number, task = self.begun.popleft()
+                self.results[number] = task.solve(partial(self._shared, number))
+            else:
+                self.fetch()
 
     def _shared(self, number: int, hessian: LossHessian) -> SharedOperator:
-        return SharedOperator(hessian, partial(self._meet, number))
-
-    def _meet(self, number: int, request: Request) -> None:
-        """Meet the other inputs of this line, or as the last of them the last inputs of other lines."""
-        self.group.ask(number, request, until=self._is_last)
-        if not request.done:
-            with self.crew.last.turn:
-                self.crew.last.ask(number, request)
-
-    def _is_last(self) -> bool:
-        return self.group.members == 1 and not self.begun and not self.queue and len(self.crew.lines) > 1
-
-    def _leave(self) -> None:
-        self.group.leave()
-        if self.group.members == 0:
-            with self.crew.last.turn:
-                self.crew.last.leave()
+        return SharedOperator(hessian, number, self.rendezvous)
 
 
-@contextmanager
-def torch_threads(during: int, after: int) -> Iterator[None]:
-    """Give this thread a number of torch's threads for a while."""
-    torch.set_num_threads(during)
+def _work_in_threads(lines: Sequence[Line[T]], threads: int, stop: Event) -> None:
+    """Run each line in a thread, with its share of torch's threads. After an error, nothing goes on."""
+    share = threads // len(lines)
+
+    def work(line: Line[T]) -> None:
+        try:
+            line.work()
+        except BaseException:
+            stop.set()
+            raise
+
+    # glibc gives memory back to the system, at a price, beyond twice the largest block that it has seen freed.
+    torch.empty(LARGEST_BLOCK, dtype=torch.uint8)
+    mine, *others = lines
     try:
-        yield
+        with ThreadPoolExecutor(len(others), initializer=torch.set_num_threads, initargs=(share,)) as pool:
+            ends = [pool.submit(work, line) for line in others]
+            torch.set_num_threads(share)
+            work(mine)
     finally:
-        torch.set_num_threads(after)
+        torch.set_num_threads(threads)
+    for end in ends:
+        end.result()
