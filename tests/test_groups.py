@@ -27,7 +27,7 @@ from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.penalties import L1, GroupLasso, Penalty
 from secondsight.optim.problem import Problem
 from secondsight.optim.semismooth_newton import semismooth_newton
-from secondsight.pipeline import SURROGATES
+from secondsight.pipeline import PENALISED
 from secondsight.results.explanation import zero_share
 from test_optim import AUTO, Instance, Solved, cafo_path, fixed, instance
 from test_optim import solve as solve_any
@@ -297,7 +297,7 @@ def test_the_twin_knows_groups_of_one() -> None:
     torch.testing.assert_close(grouped_twin.optimum(), Quadratic(problem.g, problem.h, 0.1, lambda2).optimum())
 
 
-@pytest.mark.parametrize("method", SURROGATES)
+@pytest.mark.parametrize("method", PENALISED)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_one_label_for_each_entry_changes_nothing(case: Case, method: str) -> None:
     labels = np.arange(case.x.numel())[::-1].reshape(case.x.shape)
@@ -446,7 +446,7 @@ def test_groups_are_saved(groups: str | Tensor, tmp_path: Path) -> None:
     e.save(tmp_path / "e.png")
 
 
-@pytest.mark.parametrize("method", SURROGATES)
+@pytest.mark.parametrize("method", PENALISED)
 def test_a_batch_gives_what_its_items_give(method: str) -> None:
     case = PIECEWISE_LINEAR[4]
     batch = torch.stack([case.x, 1 - case.x])

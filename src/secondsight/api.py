@@ -17,8 +17,9 @@ from secondsight.config import Settings
 from secondsight.errors import InputError
 from secondsight.groups import Groups
 from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.operators.linearisation import linearise_each
 from secondsight.operators.tape.folding import FoldedWeights
-from secondsight.pipeline import BATCHED, METHODS, SURROGATES, explain_one, maximise
+from secondsight.pipeline import METHODS, PENALISED, explain_one, maximise, surrogate_at
 from secondsight.results.explanation import Explanation
 
 
@@ -106,8 +107,8 @@ def explain(
     """
     check_method(method)
     grouped = repr(groups) if groups is None or isinstance(groups, str) else "an array"
-    if method not in SURROGATES and grouped not in ("None", "'none'"):
-        raise InputError("groups", f"none for {method}: they belong to {', '.join(SURROGATES)}", grouped)
+    if method not in PENALISED and grouped not in ("None", "'none'"):
+        raise InputError("groups", f"none for {method}: they belong to {', '.join(PENALISED)}", grouped)
     items, is_batch = _items(model, x)
     targets = _targets(target, len(items), is_batch)
     settings = Settings(
@@ -139,12 +140,14 @@ def explain(
 
     def begin(numbers: Sequence[int]) -> list[Task[Explanation]]:
         inputs, own = zip(*map(asked, numbers), strict=True)
-        surrogates = BATCHED[method](model, inputs, own, folded)
+        linears = linearise_each(model, inputs, [one.target for one in own], folded)
+        pairs = zip(linears, own, strict=True)
+        surrogates = [surrogate_at(linear, method, one) for linear, one in pairs]
         return [Task(s.H, functools.partial(maximise, s)) for s in surrogates if s.H is not None]
 
     start = time.perf_counter()
     with model.ready():
-        if method in BATCHED and len(items) > 1:
+        if method == "caso" and len(items) > 1:
             explanations = side_by_side(begin, len(items))
         else:
             explanations = [explain_one(model, x, method, own) for x, own in map(asked, range(len(items)))]

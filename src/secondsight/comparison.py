@@ -18,7 +18,7 @@ from secondsight.baselines import clipped
 from secondsight.errors import InputError
 from secondsight.model.classifier import Classifier, Item, Target
 from secondsight.operators.linearisation import linearise
-from secondsight.pipeline import METHODS, SURROGATES
+from secondsight.pipeline import METHODS, PENALISED
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture, png
 from secondsight.plotting.shades import normalise
 from secondsight.results.explanation import NAMES, Explanation, save_figure, zero_share
@@ -186,7 +186,7 @@ def _entries(
     entries: dict[str, Entry] = {}
     for method in dict.fromkeys([*needed, *(name for name in chosen if name != CLIPPED)]):
         started(method)
-        own = options if method in SURROGATES else {k: v for k, v in options.items() if k != "groups"}
+        own = options if method in PENALISED else {k: v for k, v in options.items() if k != "groups"}
         explanation: Explanation = explain(model, tensor, method, target, **own)
         entries[method] = Entry(method, explanation, explanation.seconds / unit)
     if CLIPPED in chosen:

@@ -2,14 +2,14 @@
 
     input -> g, H -> lambda2 -> path of lambda1 -> choice -> certificate -> Explanation
 
-The methods differ in the first step only: CAFO has no H, the smooth methods average g and H over noisy copies. Batches
-take the same way; there `share` lets the operators of several inputs meet (batching/), so that one pass answers all.
+The methods differ in g and H only: CAFO has no H, and the smooth methods average over noisy copies. Batches go the same
+way; there the operator that `share` makes of H takes products of several inputs in one pass (batching/).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -20,11 +20,10 @@ from secondsight.operators.averaged import AveragedHessian
 from secondsight.operators.base import SymmetricOperator
 from secondsight.operators.full_factor import proven_top_eigenvalue
 from secondsight.operators.gauss_newton import GaussNewton
-from secondsight.operators.hessian_choice import hessian_of, kind_of_hessian
-from secondsight.operators.linearisation import Linearisation, linearise, linearise_each
+from secondsight.operators.hessian_choice import kind_of_hessian
+from secondsight.operators.linearisation import Linearisation, linearise
 from secondsight.operators.loss_hessian import LossHessian
 from secondsight.operators.noise import Noise, deviation_of, fitting_batch_size
-from secondsight.operators.tape.folding import FoldedWeights
 from secondsight.optim.cafo import cafo_solver
 from secondsight.optim.caso import CasoSolver
 from secondsight.optim.metered_operator import MeteredOperator
@@ -32,78 +31,51 @@ from secondsight.optim.second_order_angle import angle_without_penalty
 from secondsight.results.builder import ExplanationBuilder
 from secondsight.results.explanation import Basis, EigenvalueBound, Explanation, SecondOrder
 
+PENALISED = ("cafo", "caso", "smooth-cafo", "smooth-caso")
+"""The methods with a penalty, a path and a certificate."""
+
+SECOND_ORDER = ("caso", "smooth-caso")
+SMOOTH = ("smooth-cafo", "smooth-caso")
+"""Those of them that have an H, and that average over noisy copies (definitions 3 and 4 of the paper)."""
+
+METHODS = (*BASELINES, *PENALISED)
+"""All methods, in the order that users see them."""
+
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The loss around one input, g'D + 1/2 D'HD, and what was asked of it. CAFO has no H (section 2)."""
+    """The loss around one input, g'D + 1/2 D'HD (H is None for CAFO), and what was asked of it."""
 
     method: str
+    settings: Settings
     linear: Linearisation
     g: Tensor
     H: LossHessian | None
-    settings: Settings
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
 
 def explain_one(model: Classifier, x: Tensor, method: str, settings: Settings) -> Explanation:
     """Explain one input, without batch dimension. For use inside `model.ready()`."""
-    if method in TAKES_COPIES and settings.batch_size is None:
+    if settings.batch_size is None and method not in ("gradient", "cafo", "caso"):
         settings = replace(settings, batch_size=fitting_batch_size(model, x, settings.n))
     if method in BASELINES:
         return baseline(method, model, x, settings)
-    return maximise(SURROGATES[method](model, x, settings))
+    linear = linearise(model, x[None], settings.target, record=method in SECOND_ORDER)
+    return maximise(surrogate_at(linear, method, settings))
 
 
-def cafo(model: Classifier, x: Tensor, settings: Settings) -> Surrogate:
-    """First order (definition 2): the gradient."""
-    linear = linearise(model, x[None], settings.target)
-    return Surrogate("cafo", linear, linear.gradient(last=True), None, settings)
-
-
-def caso(model: Classifier, x: Tensor, settings: Settings) -> Surrogate:
-    """Second order (definition 3): the gradient, and the Hessian by its products."""
-    return _second_order(linearise(model, x[None], settings.target, record=True), settings)
-
-
-def caso_of_each(
-    model: Classifier, inputs: Sequence[Tensor], settings: Sequence[Settings], folded: FoldedWeights
-) -> list[Surrogate]:
-    """CASO's surrogates of several inputs, from one pass of the network."""
-    linears = linearise_each(model, inputs, [own.target for own in settings], folded)
-    return [_second_order(linear, own) for linear, own in zip(linears, settings, strict=True)]
-
-
-def smooth_cafo(model: Classifier, x: Tensor, settings: Settings) -> Surrogate:
-    """First order, averaged over noisy copies (definition 4)."""
-    linear = linearise(model, x[None], settings.target)
-    average = AveragedHessian(linear, GaussNewton, _noise(x, settings), record=False)
-    return Surrogate("smooth-cafo", linear, average.gradient, None, settings)
-
-
-def smooth_caso(model: Classifier, x: Tensor, settings: Settings) -> Surrogate:
-    """Second order, averaged over noisy copies (definition 4)."""
-    linear = linearise(model, x[None], settings.target, record=True)
-    kind, notes = kind_of_hessian(linear, settings.curvature)
-    average = AveragedHessian(linear, kind, _noise(x, settings))
-    return Surrogate("smooth-caso", linear, average.gradient, average, settings, notes)
-
-
-SURROGATES: dict[str, Callable[[Classifier, Tensor, Settings], Surrogate]] = {
-    "cafo": cafo,
-    "caso": caso,
-    "smooth-cafo": smooth_cafo,
-    "smooth-caso": smooth_caso,
-}
-"""The methods with a penalty, a path and a certificate."""
-
-BATCHED = {"caso": caso_of_each}
-"""The methods whose inputs are explained side by side, with the function that makes the surrogates of several."""
-
-METHODS = (*BASELINES, *SURROGATES)
-"""All methods, in the order that users see them."""
-
-TAKES_COPIES = ("smoothgrad", "integrated-gradients", "smooth-cafo", "smooth-caso")
-"""The methods that run the network at several copies of an input, some at a time."""
+def surrogate_at(linear: Linearisation, method: str, settings: Settings) -> Surrogate:
+    """Sections 2 and 3: take g and H of the loss at the input, or averaged over noisy copies of it (definition 4)."""
+    second_order, x = method in SECOND_ORDER, linear.x[0]
+    kind, notes = kind_of_hessian(linear, settings.curvature) if second_order else (GaussNewton, [])
+    if method in SMOOTH:
+        noise = Noise(settings.n, deviation_of(x, settings.sigma), settings.seed, settings.batch_size or 1)
+        H: LossHessian = AveragedHessian(linear, kind, noise, record=second_order)
+        g = H.gradient
+    else:
+        H = kind(linear)
+        g = linear.gradient(last=not second_order)
+    return Surrogate(method, settings, linear, g, H if second_order else None, notes)
 
 
 def maximise(
@@ -117,7 +89,7 @@ def maximise(
 
 
 def _without_curvature(build: ExplanationBuilder, surrogate: Surrogate) -> Explanation:
-    """Section 3: a soft threshold at each lambda1. It is exact, so the certificate is a gap of zero."""
+    """Solve definition 2: a soft threshold at each lambda1. It is exact, so the certificate is a gap of zero."""
     settings, g, penalty = surrogate.settings, build.unit_gradient, build.penalty
     lambda2 = settings.c1 if settings.lambda2 is None else settings.lambda2
     solve = cafo_solver(g, penalty, lambda2, build.sparsity, build.dtype)
@@ -128,7 +100,7 @@ def _without_curvature(build: ExplanationBuilder, surrogate: Surrogate) -> Expla
 def _with_curvature(
     build: ExplanationBuilder, surrogate: Surrogate, H: LossHessian, shared: SymmetricOperator
 ) -> Explanation:
-    """Sections 3 and 4.1: Newton on a growing basis of products, the choice of lambda1, and the certificate."""
+    """Solve definition 3: fix lambda2, solve the path of lambda1, choose one map, and certify it."""
     settings, method = surrogate.settings, surrogate.method
     solver = CasoSolver(
         gradient=build.unit_gradient,
@@ -143,15 +115,15 @@ def _with_curvature(
         top_eigenvalue=proven_top_eigenvalue(H) if settings.bound == "proven" else None,
         notes=surrogate.notes,
     )
-    solver.fix_lambda2()  # theorem 3: concave where lambda2 > L/2
-    path = solver.choose(build.rule())  # the path of lambda1, the chosen map, its certificate
+    solver.fix_lambda2()  # theorem 3: the objective is concave where lambda2 > L/2
+    path = solver.choose(build.rule())  # section 4: the path of lambda1, the chosen map, its certificate
     if settings.certify == "path":
         path = solver.certify_path(path)
     basis: Basis = "proven" if settings.bound == "proven" else "estimated"
     problem = solver.problem
     return build.explanation(
         path,
-        [*solver.notes, *solver.shortfall(path.points if settings.certify == "path" else (path.chosen,))],
+        [*solver.notes, *solver.shortfall(path.points if settings.certify == "path" else [path.chosen])],
         method=method,
         lambda2=problem.lambda2,
         certified=basis if path.chosen.certified_to(settings.tolerance) else False,
@@ -161,13 +133,3 @@ def _with_curvature(
         top_eigenvalue_bound=EigenvalueBound(2 * problem.lambda2 - problem.mu, basis),
         second_order=SecondOrder.of(method, *angle_without_penalty(problem, solver.basis)),
     )
-
-
-def _second_order(linear: Linearisation, settings: Settings) -> Surrogate:
-    H, notes = hessian_of(linear, settings.curvature)
-    return Surrogate("caso", linear, linear.gradient(), H, settings, notes)
-
-
-def _noise(x: Tensor, settings: Settings) -> Noise:
-    assert settings.batch_size is not None
-    return Noise(settings.n, deviation_of(x, settings.sigma), settings.seed, settings.batch_size)

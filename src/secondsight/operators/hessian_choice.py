@@ -21,11 +21,7 @@ def hessian_at(
     model: Classifier, x: Tensor, target: Target = None, choice: str = "auto"
 ) -> tuple[LossHessian, list[str]]:
     """Make the Hessian of the loss at x (without batch dimension), and notes for the reader of a result."""
-    return hessian_of(linearise(model, x[None], target, record=True), choice)
-
-
-def hessian_of(linear: Linearisation, choice: str = "auto") -> tuple[LossHessian, list[str]]:
-    """Make the Hessian of the loss where the network was linearised, and notes for the reader of a result."""
+    linear = linearise(model, x[None], target, record=True)
     kind, notes = kind_of_hessian(linear, choice)
     return kind(linear), notes
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -111,7 +111,7 @@ class CasoSolver:
         # Later products may have moved the bound of L: one bound for all points.
         return path.replacing({i: self._certified(p, p.product) for i, p in enumerate(path.points)})
 
-    def shortfall(self, points: tuple[Point, ...]) -> list[str]:
+    def shortfall(self, points: Sequence[Point]) -> list[str]:
         """Say why points are not certified to the tolerance; nothing if all are."""
         short = [point for point in points if not point.certified_to(self.tolerance)]
         if not short:
