@@ -60,7 +60,7 @@ def explain(
         ),
     ] = "estimated",
     max_products: Annotated[
-        int, typer.Option(metavar="N", help="Give up on the proof after so many products with the Hessian.")
+        int, typer.Option(metavar="N", help="Give up on the proof after this many products with the Hessian.")
     ] = 100,
     n: options.Samples = 50,
     sigma: options.Sigma = 0.15,

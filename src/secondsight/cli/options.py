@@ -27,8 +27,8 @@ C1 = Annotated[
     float,
     typer.Option(
         metavar="NUMBER",
-        help="How far the penalty on large changes lies above the least for which there is one best map. A large "
-        "value drowns the curvature: caso then looks like cafo.",
+        help="How far the penalty on large changes lies above the least for which there is one best map. If it is much "
+        "larger than half the Hessian's largest eigenvalue, caso becomes cafo up to scale.",
     ),
 ]
 Curvature = Annotated[
@@ -43,7 +43,7 @@ Groups = Annotated[
     typer.Option(
         metavar="none|pixel|patch:SIDE|superpixels|FILE.npy",
         help="Pixels that stand or fall together: the channels of a pixel, squares of that side, superpixels "
-        "(superpixels:500 for so many), or those with the same whole number in an array.",
+        "(superpixels:500 for 500 of them), or those with the same whole number in an array.",
     ),
 ]
 Samples = Annotated[
