@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import traceback
 from collections import Counter
@@ -36,6 +37,30 @@ def test_the_solver_asks_no_operator_what_it_is() -> None:
 
 def test_the_pipeline_fits_on_a_screen() -> None:
     assert len((HOUSE / "pipeline.py").read_text().splitlines()) < 150
+
+
+def unexplained(source: str) -> list[str]:
+    """The constants of a module that neither a docstring below nor a comment above or beside them explains."""
+    body, lines = ast.parse(source).body, source.splitlines()
+    names = []
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        constants = [target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper()]
+        has_docstring = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        above, beside = ["", *lines][node.lineno - 1 : node.lineno + 1]
+        has_comment = above.startswith("#") or "#" in beside
+        is_type = isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript)
+        if not has_docstring and not has_comment and not is_type:
+            names += constants
+    return names
+
+
+def test_every_constant_has_a_reason() -> None:
+    assert unexplained("A_LIMIT = 3\nB_LIMIT = 4  # memory\nC_LIMIT = 5") == ["A_LIMIT", "C_LIMIT"]
+    found = {str(path.relative_to(HOUSE)): unexplained(path.read_text()) for path in modules()}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize("inputs", [1, 3], ids=["alone", "batch"])

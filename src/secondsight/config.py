@@ -12,10 +12,16 @@ from secondsight.groups import Groups, check_groups
 from secondsight.model.classifier import Target
 
 BOUNDS = ("estimated", "proven")
+"""The words that `bound` takes, the default first."""
+
 CERTIFY = ("chosen", "path")
+"""The words that `certify` takes, the default first."""
+
 LAMBDA1_RULES = ("auto", "paper")
+"""The words that `lambda1` takes beside numbers, the default first."""
+
 SCORES = ("logit", "loss")
-"""The words that these options take, the default first."""
+"""The words that `score` takes, the default first."""
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,10 @@ PENALISED = ("cafo", "caso", "smooth-cafo", "smooth-caso")
 """The methods with a penalty, a path and a certificate."""
 
 SECOND_ORDER = ("caso", "smooth-caso")
+"""Those of them that have an H (definition 3 of the paper)."""
+
 SMOOTH = ("smooth-cafo", "smooth-caso")
-"""Those of them that have an H, and that average over noisy copies (definitions 3 and 4 of the paper)."""
+"""Those of them that average over noisy copies (definition 4)."""
 
 METHODS = (*BASELINES, *PENALISED)
 """All methods, in the order that users see them."""

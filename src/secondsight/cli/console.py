@@ -18,7 +18,6 @@ from rich.table import Table
 Record = dict[str, Any]
 """An explanation's summary, with its photograph and figure."""
 
-# The columns of each command's table, by their headings in CELLS: what a reader of its figures asks first.
 EXPLAIN_COLUMNS = (
     "photograph",
     "class",
@@ -32,8 +31,14 @@ EXPLAIN_COLUMNS = (
     "H-products",
     "seconds",
 )
+"""The table of `explain`, by headings in CELLS: what was explained, what was chosen, what is proven at what cost."""
+
 COMPARE_COLUMNS = ("photograph", "model", "class", "method", "g.e.", "seconds", "sparsity", "relative gap", "certified")
+"""The table of `compare`: the cost comes first, because the figure shows the maps."""
+
 SWEEP_COLUMNS = ("photograph", "method", "values", "lambda1", "sparsity", "relative gap", "H-products", "seconds")
+"""The table of `sweep`: one row for each grid of lambda1."""
+
 WORDS = ("photograph", "model", "class", "method", "values", "certified")
 """Columns of words, which are aligned to the left; numbers are aligned to the right."""
 

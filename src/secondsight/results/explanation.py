@@ -28,6 +28,7 @@ FORMAT = 2
 """Version of the NPZ files."""
 
 Basis = Literal["estimated", "proven"]
+"""What a bound of the largest eigenvalue rests on."""
 
 NAMES = {
     "gradient": "Gradient",

@@ -87,10 +87,13 @@ def _copy(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
 
 
 DETACH = "detach.default"
+"""The operation whose result autograd does not follow, although its value depends on x."""
+
 FREE = [
     DETACH,
     *(f"{name}.default" for name in ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")),
 ]
+"""Operations on tensors that depend on x whose results have no tangent, for autograd either."""
 
 
 @rule(*FREE)
