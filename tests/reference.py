@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 
+from secondsight.operators.base import SymmetricOperator
+
 Net = Callable[[Tensor], Tensor]
 
 
@@ -134,3 +136,17 @@ def _block_maximiser(values: Tensor, slope: Tensor, weight: float) -> Tensor:
         first = int(above.sum())
         low, high = float(tried[max(first - 1, 0)]), float(tried[min(first, 31)])
     return high * slope / (high * values + weight)
+
+
+class DenseOperator(SymmetricOperator):
+    """A matrix that is there as a whole, as the solver's H."""
+
+    def __init__(self, matrix: Tensor, psd: bool) -> None:
+        self.matrix, self.psd = matrix, psd
+
+    @property
+    def size(self) -> int:
+        return len(self.matrix)
+
+    def times_rows(self, rows: Tensor) -> Tensor:
+        return rows @ self.matrix

@@ -117,6 +117,24 @@ def test_devices_without_float64_leave_the_solver_to_the_cpu() -> None:
         assert solver_device(torch.device("mps")) == torch.device("cpu")
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("curvature", "nonsense"),
+        ("sparsity_range", 0.9),
+        ("sparsity_range", (0.9, "x")),
+        ("sparsity_range", (0.5, 0.6, 0.7)),
+        ("path_smallest", "x"),
+        ("path_smallest", float("nan")),
+    ],
+)
+@pytest.mark.parametrize("method", ["cafo", "caso"])
+def test_every_option_is_checked_for_every_method(method: str, option: str, value: object) -> None:
+    case = PIECEWISE_LINEAR[0]
+    with pytest.raises(ss.InputError, match=option):
+        ss.explain(case.classifier(), case.x, method, **{option: value})
+
+
 def test_a_random_network_is_refused() -> None:
     first, last = nn.Linear(6, 64), nn.Linear(64, 3)
     model = ss.Classifier(lambda x: last(nn.functional.dropout(first(x), training=True)), input_shape=(6,))

@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+import matplotlib.colors
 import numpy as np
 import pytest
 import torch
@@ -22,7 +23,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import secondsight as ss
-from secondsight.plotting.figures import overlay, picture
+from secondsight.plotting.figures import AGAINST, FOR, overlay, picture
 from secondsight.plotting.shades import normalise
 from secondsight.results.explanation import FORMAT, write_whole
 
@@ -461,6 +462,17 @@ class TestFigure:
         low, high = ax.get_ylim()
         assert low <= float(e.delta.min()) < float(e.delta.max()) <= high
         assert "virginica" in title(e.figure()) or "setosa" in title(e.figure()) or "versicolor" in title(e.figure())
+
+    @pytest.mark.parametrize(("method", "score"), [("caso", "logit"), ("gradient", "loss"), ("gradient", "logit")])
+    def test_bars_against_the_class_are_red(self, method: str, score: str) -> None:
+        net = torch.nn.Linear(6, 3).double()
+        x = torch.linspace(-1, 1, 6).double()
+        e = ss.explain(ss.Classifier(net, input_shape=(6,)), x, method, lambda1=0.0, score=score)
+        against = e.delta > 0 if method == "caso" or score == "loss" else e.delta < 0
+        (ax,) = e.figure().axes
+        colours = [matplotlib.colors.to_hex(colour) for colour in ax.collections[0].get_facecolor()]
+        assert colours == [AGAINST if bad else FOR for bad in against.tolist()]
+        assert ("against" in ax.get_ylabel()) == (method == "caso" or score == "loss")
 
     def test_many_features_take_seconds(self, tmp_path: Path) -> None:
         e = replace(tabular(), delta=pixels(50_000) - 0.5)

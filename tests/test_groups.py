@@ -93,7 +93,7 @@ def noise(seed: int, count: int) -> Tensor:
 @settings(max_examples=40, deadline=None)
 @given(groupings, st.floats(0, 0.6))
 def test_certified_maps_are_optimal(grouping: Grouped, lambda1: float) -> None:
-    solution = solve(grouping, fixed(lambda1), top_eigenvalue=grouping.problem.top)
+    solution = solve(grouping, fixed(lambda1), proven_top_eigenvalue=grouping.problem.top)
     point = solution.path.chosen
     exact = grouping.twin(lambda1, solution.problem.lambda2)
     best = exact.optimum()

@@ -75,9 +75,9 @@ def test_a_stack_leads_from_the_pipeline_through_the_solver_to_the_network(
     stacks: list[list[str]] = []
     right = getattr(Mask, step)
 
-    def watched(self: Mask, spare: bool, tangent: Tensor) -> object:
+    def watched(self: Mask, may_overwrite: bool, tangent: Tensor) -> object:
         stacks.append([frame.filename for frame in traceback.extract_stack()])
-        return right(self, spare, tangent)
+        return right(self, may_overwrite, tangent)
 
     monkeypatch.setattr(Mask, step, watched)
     ss.explain(model, x[0] if inputs == 1 else x)

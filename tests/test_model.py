@@ -203,7 +203,7 @@ class TestInput:
         assert torch.equal(e.input, x)
 
     def test_other_inputs_are_no_photographs(self) -> None:
-        with pytest.raises(ss.InputError, match="no network of pictures"):
+        with pytest.raises(ss.InputError, match="takes no pictures"):
             ss.explain(ss.Classifier(nn.Linear(4, 3), input_shape=(4,)), ss.example_photograph())
 
     @pytest.mark.parametrize("shape", [(0, 3, 6, 6), (1, 3, 0, 6)])

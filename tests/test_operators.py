@@ -177,6 +177,16 @@ def test_digits_survive_a_certain_prediction(margin: float) -> None:
     assert expected.norm() > 0
 
 
+def test_no_eigenvalue_of_the_whole_hessian_is_zero() -> None:
+    """Also where there are fewer inputs than classes."""
+    net = nn.Linear(3, 6).double()
+    with torch.no_grad():
+        net.weight[:, 2] = net.weight[:, 1]
+    values, vectors = ss.input_hessian(ss.Classifier(net, input_shape=(3,)), torch.ones(3).double()).eigh()
+    assert len(values) == vectors.shape[1] == 2
+    assert float(values.min()) > 1e-9
+
+
 def test_bad_requests() -> None:
     case = CURVED[0]
     h = ss.input_hessian(case.classifier(), case.x)

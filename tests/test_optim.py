@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reference import Quadratic
+from reference import DenseOperator, Quadratic
 from secondsight.errors import InputError
-from secondsight.operators.base import DenseOperator
 from secondsight.optim.cafo import cafo_solver
 from secondsight.optim.caso import CasoSolver
 from secondsight.optim.certificate import certify
@@ -137,7 +136,7 @@ def fixed(lambda1: float) -> FixedRule:
 @settings(max_examples=60, deadline=None)
 @given(instances, st.floats(0, 1.2))
 def test_certified_maps_are_optimal(problem: Instance, lambda1: float) -> None:
-    solution = solve(problem, fixed(lambda1), top_eigenvalue=problem.top)
+    solution = solve(problem, fixed(lambda1), proven_top_eigenvalue=problem.top)
     point = solution.path.chosen
     exact = twin(problem, solution, lambda1)
     best = exact.optimum()

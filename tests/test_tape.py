@@ -404,8 +404,8 @@ def test_what_is_unknown_leaves_no_tape(name: str) -> None:
         assert (model.facts.jvp_way, model.facts.recordable) == ("forward mode", False)
         v, u = normal(1, 1, 4), normal(2, 3)
         assert torch.equal(linear.jacobian.jvp(v), twin.jacobian.jvp(v))
-        assert torch.equal(linear.vjp(u), twin.vjp(u))
-        assert torch.equal(linear.jacobian.vjp(u[None])[0].mean(0), twin.vjp(u))
+        assert torch.equal(linear.mean_vjp(u), twin.mean_vjp(u))
+        assert torch.equal(linear.jacobian.vjp(u[None])[0].mean(0), twin.mean_vjp(u))
 
 
 @pytest.mark.parametrize(
@@ -476,7 +476,7 @@ class TestTrust:
     def test_a_wrong_rule_is_caught(self, step: type[Any], direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
         right = getattr(step, direction)
 
-        def wrong(self: Any, spare: bool, tangent: Tensor) -> Any:
+        def wrong(self: Any, may_overwrite: bool, tangent: Tensor) -> Any:
             found = right(self, False, tangent)
             return found * 1.001 if direction == "forward" else (found[0] * 1.001,)
 
@@ -668,7 +668,7 @@ def test_the_embedded_network() -> None:
         torch.testing.assert_close(ours.logits, theirs.logits)
         for found, expected in (
             (ours.jvp(v[None, None]), theirs.jvp(v[None, None])),
-            (linear.vjp(u), twin.vjp(u)),
+            (linear.mean_vjp(u), twin.mean_vjp(u)),
             (linear.gradient(), twin.gradient()),
             (ours.jvp(torch.stack([v, -2 * v])[:, None])[1], -2 * theirs.jvp(v[None, None])[0]),
         ):

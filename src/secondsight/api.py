@@ -49,7 +49,7 @@ def explain(
     times_input: bool | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Any:
-    """Which input features the decision hangs on: the sparse perturbation D that raises the loss most.
+    """Explain a decision: find the sparse perturbation D of the input that raises the loss most.
 
         maximise   g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2            (CASO; CAFO leaves out H)
 
@@ -59,7 +59,7 @@ def explain(
             tensor with one more dimension.
         method: "caso" (second order), "cafo" (first order), "smooth-caso" and "smooth-cafo" (averaged over noisy copies
             of the input); or, for comparison, Captum's "gradient", "smoothgrad" and "integrated-gradients", which use
-            target, seed and the arguments from n on and nothing else.
+            target, seed, n, sigma, batch_size, score and times_input, as far as they need them, and nothing else.
         target: index or name of the class to explain; None: the predicted one. A list for a batch.
         lambda1: the weight of the sparsity penalty. "auto": the knee of what is kept of the surrogate gain against
             pixels kept, along a path below lambda1_max. "paper": the rule of the paper's section 4.1 on its own grid.
@@ -76,7 +76,8 @@ def explain(
             (for an indefinite Hessian, up to 16) that fix lambda2 are always taken.
         seed: of the random probe for the largest eigenvalue, and of the noise; each input starts from it anew.
         bound: what the certificate takes as the Hessian's largest eigenvalue: "estimated" from products, or "proven"
-            from all of H, one backward pass per class.
+            from all of H: by Gauss-Newton one backward pass per class, else one product per entry of the input, refused
+            above 2048 entries. `products` does not count these.
         sparsity_range: the share of zero pixels (or groups), low <= eta < high, a chosen map must have.
         path_points, path_smallest: length of the path below lambda1_max (at least 12), and its end over lambda1_max.
             None: a hundredth; with groups, where CAFO keeps three of four.
@@ -91,7 +92,8 @@ def explain(
         times_input: multiply the map by the input. By default only Integrated Gradients does. The paper argues against
             it (appendix D): it sharpens pictures, but dark pixels can never show, and the map is no longer invariant
             where the network is.
-        progress: called with the number of products taken so far, of all inputs, in fractions for the smooth methods.
+        progress: called with the number of products taken so far, of all inputs, in fractions for smooth-caso. CAFO and
+            Captum's methods take none.
 
     Returns:
         An Explanation; for a batch, a list of them. A batch gives what its items give one by one, but for the rounding
@@ -138,7 +140,7 @@ def explain(
     def asked(i: int) -> tuple[Tensor, Settings]:
         return model.tensor(items[i]), replace(settings, target=targets[i], progress=reports.of(i))
 
-    def begin(numbers: Sequence[int]) -> list[Task[Explanation]]:
+    def prepare(numbers: Sequence[int]) -> list[Task[Explanation]]:
         inputs, own = zip(*map(asked, numbers), strict=True)
         linears = linearise_each(model, inputs, [one.target for one in own], folded)
         pairs = zip(linears, own, strict=True)
@@ -148,7 +150,7 @@ def explain(
     start = time.perf_counter()
     with model.ready():
         if method == "caso" and len(items) > 1:
-            explanations = side_by_side(begin, len(items))
+            explanations = side_by_side(prepare, len(items))
         else:
             explanations = [explain_one(model, x, method, own) for x, own in map(asked, range(len(items)))]
     seconds = (time.perf_counter() - start) / max(1, len(items))

@@ -26,7 +26,7 @@ from secondsight.results.explanation import NAMES, Explanation, save_figure, zer
 CLIPPED = "clipped-gradient"
 """The one column that is no method of `explain`: the gradient's largest pixels, in the number that CASO keeps."""
 
-COLUMNS = ("gradient", CLIPPED, *list(METHODS)[1:])
+COLUMNS = ("gradient", CLIPPED, *(name for name in METHODS if name != "gradient"))
 """The methods that "all" stands for, in the order of the columns."""
 
 TITLES = NAMES | {CLIPPED: "Gradient, clipped"}

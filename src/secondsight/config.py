@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from secondsight.errors import InputError
 from secondsight.groups import Groups, check_groups
 from secondsight.model.classifier import Target
+from secondsight.operators.hessian_choice import CHOICES
 
 BOUNDS = ("estimated", "proven")
-"""The words that `bound` takes, the default first."""
+"""The words that `bound` takes."""
 
 CERTIFY = ("chosen", "path")
-"""The words that `certify` takes, the default first."""
+"""The words that `certify` takes."""
 
 LAMBDA1_RULES = ("auto", "paper")
-"""The words that `lambda1` takes beside numbers, the default first."""
+"""The words that `lambda1` takes beside numbers."""
 
 SCORES = ("logit", "loss")
-"""The words that `score` takes, the default first."""
+"""The words that `score` takes."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,17 @@ class Settings:
         _number("c1", self.c1, 0.0)
         if self.lambda2 is not None:
             _number("lambda2", self.lambda2, 0.0)
+        _one_of("curvature", self.curvature, CHOICES)
         _number("tolerance", self.tolerance, 0.0)
         _one_of("certify", self.certify, CERTIFY)
         _one_of("bound", self.bound, BOUNDS)
         _whole("max_products", self.max_products, 1)
         _whole("seed", self.seed, 0, 2**63 - 1)
         _whole("path_points", self.path_points, 12)
-        if self.path_smallest is not None and not 0 < self.path_smallest < 1:
-            raise InputError("path_smallest", "between 0 and 1, a share of lambda1_max", self.path_smallest)
-        low, high = self.sparsity_range
-        if not 0 <= low < high <= 1:
-            raise InputError("sparsity_range", "two numbers 0 <= low < high <= 1", self.sparsity_range)
+        if self.path_smallest is not None and not (_is_number(self.path_smallest) and 0 < self.path_smallest < 1):
+            raise InputError("path_smallest", "between 0 and 1, a share of lambda1_max", repr(self.path_smallest))
+        if not _is_range(self.sparsity_range):
+            raise InputError("sparsity_range", "two numbers 0 <= low < high <= 1", repr(self.sparsity_range))
         check_groups(self.groups)
         _whole("n", self.n, 1)
         _number("sigma", self.sigma, 0.0, inclusive=True)
@@ -90,8 +91,19 @@ def _one_of(argument: str, value: str, choices: tuple[str, ...], more: str = "")
         raise InputError(argument, " ".join(filter(None, [f"one of {', '.join(choices)}", more])), repr(value))
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _is_range(value: object) -> bool:
+    if not isinstance(value, Sequence) or len(value) != 2 or not all(map(_is_number, value)):
+        return False
+    low, high = value
+    return bool(0 <= low < high <= 1)
+
+
 def _number(argument: str, value: float, least: float, inclusive: bool = False) -> None:
-    fits = isinstance(value, (int, float)) and math.isfinite(value) and (value >= least if inclusive else value > least)
+    fits = _is_number(value) and (value >= least if inclusive else value > least)
     if not fits:
         raise InputError(argument, f"a finite number {'of at least' if inclusive else 'above'} {least:g}", repr(value))
 

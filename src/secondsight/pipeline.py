@@ -2,25 +2,25 @@
 
     input -> g, H -> lambda2 -> path of lambda1 -> choice -> certificate -> Explanation
 
-The methods differ in g and H only: CAFO has no H, and the smooth methods average over noisy copies. Batches go the same
-way; there the operator that `share` makes of H takes products of several inputs in one pass (batching/).
+The methods differ in g and H only: CAFO has no H, and the smooth methods average over noisy copies. The inputs of a
+batch come in at `surrogate_at`, and the operator that `share` makes of H takes their products in one pass (batching/).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from secondsight.baselines import BASELINES, baseline
+from secondsight.batching.workers import Share
 from secondsight.config import Settings
 from secondsight.model.classifier import Classifier
 from secondsight.operators.averaged import AveragedHessian
 from secondsight.operators.base import SymmetricOperator
 from secondsight.operators.full_factor import proven_top_eigenvalue
 from secondsight.operators.gauss_newton import GaussNewton
-from secondsight.operators.hessian_choice import kind_of_hessian
+from secondsight.operators.hessian_choice import choose_hessian
 from secondsight.operators.linearisation import Linearisation, linearise
 from secondsight.operators.loss_hessian import LossHessian
 from secondsight.operators.noise import Noise, deviation_of, fitting_batch_size
@@ -29,7 +29,7 @@ from secondsight.optim.caso import CasoSolver
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.second_order_angle import angle_without_penalty
 from secondsight.results.builder import ExplanationBuilder
-from secondsight.results.explanation import Basis, EigenvalueBound, Explanation, SecondOrder
+from secondsight.results.explanation import BoundBasis, EigenvalueBound, Explanation, SecondOrder
 
 PENALISED = ("cafo", "caso", "smooth-cafo", "smooth-caso")
 """The methods with a penalty, a path and a certificate."""
@@ -69,25 +69,24 @@ def explain_one(model: Classifier, x: Tensor, method: str, settings: Settings) -
 def surrogate_at(linear: Linearisation, method: str, settings: Settings) -> Surrogate:
     """Sections 2 and 3: take g and H of the loss at the input, or averaged over noisy copies of it (definition 4)."""
     second_order, x = method in SECOND_ORDER, linear.x[0]
-    kind, notes = kind_of_hessian(linear, settings.curvature) if second_order else (GaussNewton, [])
+    hessian_class, notes = choose_hessian(linear, settings.curvature) if second_order else (GaussNewton, [])
     if method in SMOOTH:
         noise = Noise(settings.n, deviation_of(x, settings.sigma), settings.seed, settings.batch_size or 1)
-        H: LossHessian = AveragedHessian(linear, kind, noise, record=second_order)
+        H: LossHessian = AveragedHessian(linear, hessian_class, noise, record=second_order)
         g = H.gradient
     else:
-        H = kind(linear)
+        H = hessian_class(linear)
         g = linear.gradient(last=not second_order)
     return Surrogate(method, settings, linear, g, H if second_order else None, notes)
 
 
-def maximise(
-    surrogate: Surrogate, share: Callable[[LossHessian], SymmetricOperator] = lambda hessian: hessian
-) -> Explanation:
+def maximise(surrogate: Surrogate, share: Share | None = None) -> Explanation:
     """Maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2 along lambda1, choose one map, and certify it."""
     build = ExplanationBuilder(surrogate.linear, surrogate.g, surrogate.settings)
     if surrogate.H is None:
         return _without_curvature(build, surrogate)
-    return _with_curvature(build, surrogate, surrogate.H, share(surrogate.H))
+    shared = surrogate.H if share is None else share(surrogate.H)
+    return _with_curvature(build, surrogate, surrogate.H, shared)
 
 
 def _without_curvature(build: ExplanationBuilder, surrogate: Surrogate) -> Explanation:
@@ -104,6 +103,7 @@ def _with_curvature(
 ) -> Explanation:
     """Solve definition 3: fix lambda2, solve the path of lambda1, choose one map, and certify it."""
     settings, method = surrogate.settings, surrogate.method
+    proven = proven_top_eigenvalue(H) if settings.bound == "proven" else None
     solver = CasoSolver(
         gradient=build.unit_gradient,
         H=MeteredOperator(shared, settings.max_products, settings.progress),
@@ -114,24 +114,24 @@ def _with_curvature(
         tolerance=settings.tolerance,
         seed=settings.seed,
         dtype=build.dtype,
-        top_eigenvalue=proven_top_eigenvalue(H) if settings.bound == "proven" else None,
-        notes=surrogate.notes,
+        proven_top_eigenvalue=proven,
+        notes=list(surrogate.notes),
     )
     solver.fix_lambda2()  # theorem 3: the objective is concave where lambda2 > L/2
     path = solver.choose(build.rule())  # section 4: the path of lambda1, the chosen map, its certificate
     if settings.certify == "path":
         path = solver.certify_path(path)
-    basis: Basis = "proven" if settings.bound == "proven" else "estimated"
+    rests_on: BoundBasis = "estimated" if proven is None else "proven"
     problem = solver.problem
     return build.explanation(
         path,
         [*solver.notes, *solver.shortfall(path.points if settings.certify == "path" else [path.chosen])],
         method=method,
         lambda2=problem.lambda2,
-        certified=basis if path.chosen.certified_to(settings.tolerance) else False,
+        certified=rests_on if path.chosen.certified_to(settings.tolerance) else False,
         products=solver.H.taken,
         curvature=H.kind,
         top_eigenvalue=solver.top,
-        top_eigenvalue_bound=EigenvalueBound(2 * problem.lambda2 - problem.mu, basis),
+        top_eigenvalue_bound=EigenvalueBound(2 * problem.lambda2 - problem.mu, rests_on),
         second_order=SecondOrder.of(method, *angle_without_penalty(problem, solver.basis)),
     )

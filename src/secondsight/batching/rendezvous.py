@@ -112,7 +112,7 @@ class SharedOperator(SymmetricOperator):
     """
 
     def __init__(self, hessian: LossHessian, number: int, rendezvous: Rendezvous) -> None:
-        """Promise what H promises."""
+        """Take over `psd` from H."""
         self.hessian, self.number, self.rendezvous, self.psd = hessian, number, rendezvous, hessian.psd
 
     @property

@@ -11,6 +11,7 @@ import secondsight as ss
 from secondsight.cli.arguments import require_folder
 from secondsight.cli.console import EXPLAIN_COLUMNS, report, warnings_caught
 from secondsight.cli.progress_bar import ProgressBar
+from secondsight.pipeline import PENALISED
 from secondsight.results.explanation import demo_figure, save_figure
 
 
@@ -22,11 +23,10 @@ def demo(
         raise ss.InputError("--out", "the name of a .png file", repr(str(out)))
     require_folder(out.parent)
     photograph = ss.example_photograph()
-    methods = ("cafo", "caso", "smooth-cafo", "smooth-caso")
-    with ProgressBar(len(methods)) as bar, warnings_caught():
+    with ProgressBar(len(PENALISED)) as bar, warnings_caught():
         classifier = ss.load_model()
         explanations: dict[str, ss.Explanation] = {}
-        for number, method in enumerate(methods):
+        for number, method in enumerate(PENALISED):
             bar.start_photograph(number, method)
             explanations[method] = ss.explain(classifier, photograph, method, progress=bar.show_products)
         save_figure(demo_figure(explanations["smooth-caso"], explanations["caso"]), out)

@@ -56,7 +56,7 @@ def explain(
         Literal["estimated", "proven"],
         typer.Option(
             help="What the proof takes as the Hessian's largest eigenvalue: an estimate, or a proven bound, which "
-            "takes one backward pass per class."
+            "takes one backward pass per class, or one product for each number of a small input."
         ),
     ] = "estimated",
     max_products: Annotated[

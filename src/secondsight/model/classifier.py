@@ -142,7 +142,9 @@ class Classifier:
         """Read a photograph as a (C, H, W) tensor, scaled and cropped as this network wants it."""
         if not self.takes_pictures:
             raise InputError(
-                "photograph", f"a tensor of shape {self.input_shape}, for this is no network of pictures", photograph
+                "photograph",
+                f"a tensor of shape {self.input_shape}, because this network takes no pictures",
+                photograph,
             )
         picture = images.read(photograph, self.channels)
         if self.size is not None:
@@ -273,7 +275,7 @@ class Classifier:
 
     def _named_target(self, name: str) -> int:
         if self.labels is None:
-            raise InputError("target", "a class index, for this model has no labels", repr(name))
+            raise InputError("target", "a class index, because this model has no labels", repr(name))
         wanted = _plain(name)
         plain = [_plain(label) for label in self.labels]
         found = [i for i, label in enumerate(plain) if label == wanted]

@@ -11,13 +11,19 @@ from secondsight.errors import ModelError
 from secondsight.model.classifier import Classifier
 from secondsight.model.derivatives import NotDifferentiableError, derivatives, differentiable_gradient
 
+RELATIVE, ABSOLUTE = 1e-3, 1e-4
+"""Logits that differ by no more are the same but for rounding, also on devices that sum in another order each time."""
+
+STEP = 0.1
+"""How far an input is moved to see whether the logits follow: enough to switch ReLUs, for pixels in [0, 1]."""
+
 
 def refuse_randomness(model: Classifier, x: Tensor, logits: Tensor) -> None:
     """Raise ModelError if a second pass over x gives other logits than the first one did."""
     if model.facts.deterministic:
         return
     with torch.no_grad():
-        model.facts.deterministic = torch.allclose(model.logits(x), logits, rtol=1e-3, atol=1e-4)
+        model.facts.deterministic = torch.allclose(model.logits(x), logits, rtol=RELATIVE, atol=ABSOLUTE)
     if not model.facts.deterministic:
         raise ModelError(
             "two passes over the same input gave different logits, though the network is in eval mode: "
@@ -28,7 +34,7 @@ def refuse_randomness(model: Classifier, x: Tensor, logits: Tensor) -> None:
 def refuse_hidden_dependence(model: Classifier, x: Tensor) -> None:
     """Raise ModelError if the logits change with the input although autograd knows of no connection."""
     with torch.no_grad():
-        moved = model.logits(x + 0.1 * torch.ones_like(x).cumsum(-1).sin())
+        moved = model.logits(x + STEP * torch.ones_like(x).cumsum(-1).sin())
         if not torch.equal(moved, model.logits(x)):
             raise ModelError(
                 "the logits change with the input, but no gradient connects them: "
@@ -40,7 +46,7 @@ def is_piecewise_linear(model: Classifier, x: Tensor) -> bool:
     """Whether the second derivative of the logits vanishes at x and at a noisy x. Found out once per network."""
     if model.facts.piecewise_linear is None:
         generator = torch.Generator().manual_seed(0)
-        noise = torch.randn(x.shape, generator=generator).to(x) * 0.1
+        noise = torch.randn(x.shape, generator=generator).to(x) * STEP
         model.facts.piecewise_linear = all(_is_flat(model, point) for point in (x, x + noise))
     return model.facts.piecewise_linear
 

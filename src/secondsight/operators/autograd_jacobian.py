@@ -10,7 +10,6 @@ from torch.autograd import forward_ad
 
 from secondsight.model.classifier import Classifier
 from secondsight.model.derivatives import NotDifferentiableError, derivatives, differentiable_gradient
-from secondsight.model.diagnosis import refuse_hidden_dependence
 from secondsight.model.network_facts import JvpWay
 from secondsight.operators.jacobian import Jacobian
 
@@ -35,15 +34,10 @@ class AutogradJacobian(Jacobian):
         self._logits = model.logits(self._leaf)
         model.check_logits(self._logits)
         super().__init__(self._leaf, self._logits)
-        self.model = model
+        self.constant = not self._logits.requires_grad
+        self._model = model
         self._rows: Tensor | None = None
         self._transposable: tuple[Tensor, Tensor] | None = None
-
-    def refuse_hidden_dependence(self) -> None:
-        """Find out whether W is zero, and raise ModelError if it only looks so because the graph is cut."""
-        self.constant = not self._logits.requires_grad
-        if self.constant:
-            refuse_hidden_dependence(self.model, self.x)
 
     def graph(self) -> tuple[Tensor, Tensor]:
         """Return the kept graph."""
@@ -65,7 +59,7 @@ class AutogradJacobian(Jacobian):
         """Compute the change of the logits along v, in the first way that works for this network."""
         if self.constant or not bool(v.any()):
             return torch.zeros_like(self.logits)
-        facts = self.model.facts
+        facts = self._model.facts
         while facts.jvp_way in NEXT_WAY:
             with suppress(NotDifferentiableError), derivatives():
                 return self._forward_mode(v) if facts.jvp_way == "forward mode" else self._double_backward(v)
@@ -74,7 +68,7 @@ class AutogradJacobian(Jacobian):
 
     def _forward_mode(self, v: Tensor) -> Tensor:
         with torch.no_grad(), forward_ad.dual_level():
-            dual = self.model.logits(forward_ad.make_dual(self.x, v))
+            dual = self._model.logits(forward_ad.make_dual(self.x, v))
             tangent = forward_ad.unpack_dual(dual).tangent
             return torch.zeros_like(dual) if tangent is None else tangent
 
@@ -99,7 +93,7 @@ class AutogradJacobian(Jacobian):
             rows = (self._slopes_of_class(k) for k in range(classes))
             return torch.stack([(row * v).flatten(1).sum(1) for row in rows], dim=1)
         if self._rows is None:
-            rows = (self._slopes_of_class(k).flatten().to(self.device).double() for k in range(classes))
+            rows = (self._slopes_of_class(k).flatten().to(self.solver_device).double() for k in range(classes))
             self._rows = torch.stack(list(rows))
         return (self._rows @ v.flatten().to(self._rows))[None]
 

@@ -29,16 +29,18 @@ class AveragedHessian(LossHessian):
 
     Args:
         linear: the network around the clean input, which decides the class.
-        kind: the class of the Hessian at a batch of copies.
+        hessian_class: the class of the Hessian at a batch of copies.
         noise: the copies.
         record: whether to record the network at the copies, because products will be asked for.
     """
 
-    def __init__(self, linear: Linearisation, kind: type[LossHessian], noise: Noise, record: bool = True) -> None:
-        """Draw nothing yet."""
+    def __init__(
+        self, linear: Linearisation, hessian_class: type[LossHessian], noise: Noise, record: bool = True
+    ) -> None:
+        """Keep the arguments. Copies are drawn when the first average needs them."""
         super().__init__(linear)
-        self.kind, self.psd = kind.kind, kind.psd
-        self._kind, self._record = kind, record
+        self.kind, self.psd = hessian_class.kind, hessian_class.psd
+        self._hessian_class, self._record = hessian_class, record
         # Without noise, all copies are one.
         self.noise = noise if noise.deviation > 0 else replace(noise, n=1)
         self._kept: list[Linearisation] = []
@@ -64,9 +66,9 @@ class AveragedHessian(LossHessian):
             self.linear.notes.append(f"memory was short: the noisy copies went {self.noise.batch_size} at a time")
 
     def _one_pass(self, part: Part, products: int) -> Tensor:
-        total, done = torch.zeros((), dtype=torch.float64, device=self.linear.jacobian.device), 0
+        total, done = torch.zeros((), dtype=torch.float64, device=self.linear.jacobian.solver_device), 0
         for linear in self._linearisations():
-            total = total + part(self._kind(linear)) * len(linear.x)
+            total = total + part(self._hessian_class(linear)) * len(linear.x)
             notes = [*linear.notes, *linear.jacobian.notes]
             self.linear.notes += [note for note in notes if note not in self.linear.notes]
             done += len(linear.x)

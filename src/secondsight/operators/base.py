@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 
@@ -17,10 +16,15 @@ class SymmetricOperator(ABC):
         progress: called during a long product with the number of products done so far in it, a fraction. None: not
             wanted.
 
-    Example:
-        >>> h = DenseOperator(torch.tensor([[2.0, 1.0], [1.0, 0.0]]), psd=False)
-        >>> h @ torch.tensor([1.0, 1.0])
-        tensor([3., 1.])
+    Example: a diagonal matrix, which only has to say how rows are multiplied.
+
+        >>> import torch
+        >>> class Diagonal(SymmetricOperator):
+        ...     size, psd = 2, True
+        ...     def times_rows(self, rows):
+        ...         return rows * torch.tensor([2.0, 3.0])
+        >>> Diagonal() @ torch.tensor([1.0, 1.0])
+        tensor([2., 3.])
     """
 
     psd: bool
@@ -46,20 +50,3 @@ class SymmetricOperator(ABC):
     def __matmul__(self, v: Tensor) -> Tensor:
         """Compute HV for V of shape (d,) or (d, k)."""
         return self.times_rows(v[None])[0] if v.ndim == 1 else self.times_rows(v.T).T
-
-
-class DenseOperator(SymmetricOperator):
-    """A matrix that is there as a whole: for tests and small problems."""
-
-    def __init__(self, matrix: Tensor, psd: bool) -> None:
-        """Take the (d, d) matrix as it is, and the caller's word for `psd`."""
-        self.matrix, self.psd = matrix, psd
-
-    @property
-    def size(self) -> int:
-        """The number d of rows and of columns."""
-        return len(self.matrix)
-
-    def times_rows(self, rows: Tensor) -> Tensor:
-        """Multiply the matrix with each row."""
-        return torch.as_tensor(rows @ self.matrix)

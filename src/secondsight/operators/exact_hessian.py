@@ -29,11 +29,11 @@ class ExactHessian(LossHessian):
         if self.linear.jacobian.constant or scale == 0:
             return torch.zeros_like(v)
         curved, change = self._double_backward(v / scale)
-        return (curved + self.linear.vjp(self.linear.covariance(change))) * scale
+        return (curved + self.linear.mean_vjp(self.linear.covariance(change))) * scale
 
     def _double_backward(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """Compute (Hessian of (p - y)'f) v with p fixed, averaged over the inputs, and W'v at each input."""
         slope, leaf, weights, scale = self.linear.gradient_graph
         unit = v.to(leaf.dtype).to(leaf.device).reshape(leaf.shape[1:]).expand_as(leaf)
         curved, change = torch.autograd.grad(slope, (leaf, weights), unit, retain_graph=True, materialize_grads=True)
-        return curved.flatten(1).to(self.linear.jacobian.device).double().mean(0) * scale, change.cpu().double()
+        return curved.flatten(1).to(self.linear.jacobian.solver_device).double().mean(0) * scale, change.cpu().double()

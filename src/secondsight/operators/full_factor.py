@@ -29,8 +29,8 @@ def full_factor(hessian: LossHessian) -> Tensor | None:
     blocks = hessian.factor_blocks()
     if blocks is None:
         return None
-    linear = hessian.linear
-    factor, done = torch.empty(linear.classes, linear.size, dtype=linear.x.dtype, device=linear.jacobian.device), 0
+    linear, device = hessian.linear, hessian.linear.jacobian.solver_device
+    factor, done = torch.empty(linear.classes, linear.size, dtype=linear.x.dtype, device=device), 0
     for block in blocks:
         factor[done : done + len(block)] = block
         done += len(block)
@@ -43,15 +43,11 @@ def eigh_of_factor(factor: Tensor) -> tuple[Tensor, Tensor]:
     Only directions with a non-zero eigenvalue are returned.
     """
     d, c = factor.shape
-    if d <= c:
-        values, vectors = torch.linalg.eigh(factor.double() @ factor.double().T)
-        return values.flip(0).clamp(min=0), vectors.flip(1)
-    gram = _gram(factor)
-    values, rotation = torch.linalg.eigh(gram)
+    values, rotation = torch.linalg.eigh(factor.double() @ factor.double().T if d <= c else _gram(factor))
     values, rotation = values.flip(0), rotation.flip(1)
     kept = values > values[0].clamp(min=0) * NONZERO
     values, rotation = values[kept], rotation[:, kept]
-    return values, (factor.double() @ rotation) / values.sqrt()
+    return values, rotation if d <= c else (factor.double() @ rotation) / values.sqrt()
 
 
 def _gram(factor: Tensor) -> Tensor:

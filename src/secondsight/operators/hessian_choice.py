@@ -14,7 +14,7 @@ from secondsight.operators.linearisation import Linearisation, linearise
 from secondsight.operators.loss_hessian import LossHessian
 
 CHOICES = ("auto", "gauss-newton", "exact")
-"""What a user may ask for, the default first."""
+"""What a user may ask for."""
 
 
 def hessian_at(
@@ -22,11 +22,11 @@ def hessian_at(
 ) -> tuple[LossHessian, list[str]]:
     """Make the Hessian of the loss at x (without batch dimension), and notes for the reader of a result."""
     linear = linearise(model, x[None], target, record=True)
-    kind, notes = kind_of_hessian(linear, choice)
-    return kind(linear), notes
+    hessian_class, notes = choose_hessian(linear, choice)
+    return hessian_class(linear), notes
 
 
-def kind_of_hessian(linear: Linearisation, choice: str = "auto") -> tuple[type[LossHessian], list[str]]:
+def choose_hessian(linear: Linearisation, choice: str = "auto") -> tuple[type[LossHessian], list[str]]:
     """Choose the class of the Hessian, and notes for the reader of a result.
 
     "auto" is the true Hessian: Gauss-Newton where the network is piecewise linear, because there they are equal;
@@ -36,7 +36,7 @@ def kind_of_hessian(linear: Linearisation, choice: str = "auto") -> tuple[type[L
         raise InputError("curvature", f"one of {', '.join(CHOICES)}", repr(choice))
     if choice == "gauss-newton":
         return GaussNewton, []
-    if _is_its_own_gauss_newton(linear):
+    if _equals_gauss_newton(linear):
         notes = ["the network is piecewise linear: its exact Hessian is Gauss-Newton"] if choice == "exact" else []
         return GaussNewton, notes
     try:
@@ -49,7 +49,7 @@ def kind_of_hessian(linear: Linearisation, choice: str = "auto") -> tuple[type[L
     return ExactHessian, []
 
 
-def _is_its_own_gauss_newton(linear: Linearisation) -> bool:
+def _equals_gauss_newton(linear: Linearisation) -> bool:
     jacobian, model = linear.jacobian, linear.model
     # The user's word, if it was given, counts more than the Jacobian's.
     known = jacobian.piecewise_linear and model.facts.piecewise_linear is None

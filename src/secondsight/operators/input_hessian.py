@@ -16,6 +16,12 @@ class InputHessian:
     """H, the second derivative of the loss in the flattened input, at one input. Made by `input_hessian`.
 
     Only `factor` and `eigh()` without a number hold a d x c matrix; the rest needs a few vectors of length d.
+
+    Attributes:
+        size: the number d of entries of the input.
+        shape: (d, d).
+        kind: "gauss-newton" or "exact".
+        notes: what a reader should know, such as a fallback.
     """
 
     def __init__(self, model: Classifier, x: Tensor, target: Target, curvature: str) -> None:
@@ -47,6 +53,8 @@ class InputHessian:
         Args:
             k: how many of the largest, by Krylov steps; each has a residual |Hv - lambda v| of at most `tolerance`
                 times the largest. None: all that are not zero, from the full factor (Gauss-Newton only, appendix C).
+            tolerance: on the residuals.
+            seed: of the random start.
         """
         with self.model.ready():
             if k is None:
@@ -95,6 +103,12 @@ def input_hessian(model: Classifier, x: Item, target: Target = None, curvature: 
 
     For a piecewise-linear network it is W (diag p - pp') W', W the Jacobian of the logits: positive semidefinite and of
     rank below the number of classes.
+
+    Args:
+        model: the network, as a Classifier.
+        x: one input, as for `explain`.
+        target: index or name of the class whose loss is meant; None: the predicted one.
+        curvature: "gauss-newton", "exact" (the true Hessian), or "auto", as for `explain`.
 
     Example: a linear network with two equally likely classes has H = ww'/4, w the difference of its weights.
 

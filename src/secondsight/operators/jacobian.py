@@ -27,6 +27,7 @@ class Jacobian(ABC):
         piecewise_linear: whether the network is known to be linear around each of the inputs.
         constant: whether the logits do not depend on the input, so that W is zero.
         directions: how many directions are fast in one pass.
+        solver_device: where the vectors that leave the Jacobian live.
         notes: what a reader of the result should know.
     """
 
@@ -38,7 +39,7 @@ class Jacobian(ABC):
     def __init__(self, x: Tensor, logits: Tensor) -> None:
         """Keep the inputs and their logits."""
         self.x, self.logits = x.detach(), logits.detach()
-        self.device = solver_device(x.device)
+        self.solver_device = solver_device(x.device)
         self.notes: list[str] = []
 
     @property
@@ -62,8 +63,8 @@ class Jacobian(ABC):
         """
         sizes = _sizes(u)
         units = (u / sizes[..., None]).to(self.x.dtype).to(self.x.device)
-        slopes = self._vjp(units, last).flatten(2).to(self.device).double()
-        return slopes.mul_(sizes.to(self.device)[..., None])
+        slopes = self._vjp(units, last).flatten(2).to(self.solver_device).double()
+        return slopes.mul_(sizes.to(self.solver_device)[..., None])
 
     @abstractmethod
     def graph(self) -> tuple[Tensor, Tensor]:

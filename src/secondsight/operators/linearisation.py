@@ -12,7 +12,7 @@ from torch import Tensor
 from secondsight.errors import ModelError
 from secondsight.model.classifier import Classifier, Target
 from secondsight.model.derivatives import NotDifferentiableError, derivatives, differentiable_gradient
-from secondsight.model.diagnosis import refuse_randomness
+from secondsight.model.diagnosis import refuse_hidden_dependence, refuse_randomness
 from secondsight.operators.autograd_jacobian import AutogradJacobian
 from secondsight.operators.jacobian import Jacobian
 from secondsight.operators.tape.folding import FoldedWeights
@@ -56,7 +56,7 @@ class Linearisation:
     """
 
     def __init__(self, model: Classifier, jacobian: Jacobian, target: Target = None) -> None:
-        """Compute the probabilities and look up the target."""
+        """Compute the probabilities, and look up the target."""
         self.model, self.jacobian = model, jacobian
         logits = jacobian.logits.cpu().double()
         self.classes = logits.shape[1]
@@ -92,12 +92,16 @@ class Linearisation:
         if self._gradient is None:
             try:
                 with derivatives():
-                    self._gradient = self.vjp(self.loss_cotangent(), last)
+                    self._gradient = self.mean_vjp(self.loss_cotangent(), last)
             except NotDifferentiableError as error:
                 raise ModelError(f"torch cannot differentiate this network: {error}") from error
         return self._gradient
 
-    def vjp(self, u: Tensor, last: bool = False) -> Tensor:
+    def keep_gradient(self, gradient: Tensor) -> None:
+        """Take a gradient that was computed together with those of other inputs."""
+        self._gradient = gradient
+
+    def mean_vjp(self, u: Tensor, last: bool = False) -> Tensor:
         """Compute W u, averaged over the inputs, for weights u of the classes."""
         return self.jacobian.vjp(u[None], last)[0].mean(0)
 
@@ -136,7 +140,8 @@ def jacobian_at(model: Classifier, x: Tensor, record: bool) -> Jacobian:
             return taped
     jacobian = AutogradJacobian(model, x)
     refuse_randomness(model, jacobian.x, jacobian.logits)
-    jacobian.refuse_hidden_dependence()
+    if jacobian.constant:
+        refuse_hidden_dependence(model, jacobian.x)
     return jacobian
 
 
@@ -172,7 +177,7 @@ def linearise_each(
     """
     whole = None
     if model.facts.recordable and len({x.shape for x in inputs}) == 1:
-        whole = record_tape(model, torch.stack(list(inputs)), apart=True)
+        whole = record_tape(model, torch.stack(list(inputs)), independent=True)
     if whole is None:
         return [linearise(model, x[None], target, record=True) for x, target in zip(inputs, targets, strict=True)]
     whole = folded.fold(whole)
@@ -181,9 +186,9 @@ def linearise_each(
         for x, tape in zip(inputs, split(whole), strict=True)
     ]
     linears = [Linearisation(model, jacobian, target) for jacobian, target in zip(jacobians, targets, strict=True)]
-    if model.facts.recordable:
+    if all(jacobian.shareable for jacobian in jacobians):
         joint = TapeJacobian(model, torch.stack(list(inputs)), whole)
         cotangents = torch.cat([linear.loss_cotangent() for linear in linears])
         for linear, gradient in zip(linears, joint.vjp(cotangents[None])[0], strict=True):
-            linear._gradient = gradient
+            linear.keep_gradient(gradient)
     return linears

@@ -27,7 +27,7 @@ from secondsight.optim.penalties import Penalty
 from secondsight.optim.problem import Problem
 
 LARGEST_BASIS = 48
-"""A larger basis costs more memory and time than it saves. FISTA, which keeps three vectors, goes on from there."""
+"""The basis of a photograph then takes 116 MB. FISTA, which keeps three maps and their products, goes on from there."""
 
 ASYMMETRY = 1e-2
 """Far above what rounding does to float32 products: an asymmetry of a hundredth comes from a wrong derivative."""
@@ -47,7 +47,7 @@ class CasoSolver:
         tolerance: the relative gap to reach.
         seed: of the random probe for L.
         dtype: the precision that maps are returned in. They are rounded to it before they are certified.
-        top_eigenvalue: L, where it is proven; None: it is estimated from products.
+        proven_top_eigenvalue: L, where it is proven; None: it is estimated from products.
         notes: what a reader of the result should know.
         basis: what is known of H.
         top: the L that lambda2 was set from.
@@ -63,7 +63,7 @@ class CasoSolver:
     tolerance: float
     seed: int
     dtype: torch.dtype
-    top_eigenvalue: float | None = None
+    proven_top_eigenvalue: float | None = None
     notes: list[str] = field(default_factory=list)
     basis: KrylovBasis = field(init=False)
     top: float = field(init=False)
@@ -140,10 +140,10 @@ class CasoSolver:
 
     def _lambda2(self, spectrum: Spectrum) -> tuple[float, float]:
         """Choose L and lambda2."""
-        if self.top_eigenvalue is None:
+        if self.proven_top_eigenvalue is None:
             top, bound = spectrum.top, spectrum.top_bound
         else:
-            top = bound = self.top_eigenvalue
+            top = bound = self.proven_top_eigenvalue
         if self.lambda2 is not None:
             if 2 * self.lambda2 <= bound:
                 may_be = f"at least {_round_up(bound / 2 * 1.01):g}, above half the Hessian's largest eigenvalue"
@@ -161,7 +161,7 @@ class CasoSolver:
     def _problem(self, lambda2: float) -> Problem:
         """State the problem with the bounds that the basis gives now."""
         spectrum = estimate(self.basis, self.H.psd)
-        bound = spectrum.top_bound if self.top_eigenvalue is None else self.top_eigenvalue
+        bound = spectrum.top_bound if self.proven_top_eigenvalue is None else self.proven_top_eigenvalue
         return Problem(self.gradient, self.penalty, lambda2, 2 * lambda2 - bound, spectrum.negative)
 
     def _solve_at(self, model: NystromModel, lambda1: float) -> Point:

@@ -19,7 +19,7 @@ LEAST_PRODUCTS = {True: 3, False: 6}
 (with two, the bound of L was too low on a test network). An indefinite H has two ends to find: three blocks of two."""
 
 MOST_PRODUCTS = {True: 8, False: 16}
-"""The most products of an exploration: what is not settled by then goes into the certificate as a wider bound."""
+"""The most products of an exploration, about three times the fewest. What is not settled then widens the bound."""
 
 
 @dataclass(frozen=True)

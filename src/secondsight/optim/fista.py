@@ -1,4 +1,4 @@
-"""FISTA with a fixed step: three vectors of memory, one exact product per iteration.
+"""FISTA with a fixed step: three maps with their products in memory, one exact product per iteration.
 
 The product at each iterate is exact, and the one at the extrapolated point follows by linearity, so every iterate can
 be certified at no further cost.
@@ -32,12 +32,11 @@ def fista(
     lambda1: float,
     tolerance: float,
     dtype: torch.dtype,
-    most: int = 1000,
 ) -> Iterate:
     """Return the best iterate by certified gap.
 
-    The step is 1 / (2 lambda2 + negative), the inverse of Q's largest eigenvalue. The momentum restarts whenever it
-    points against the last step (O'Donoghue and Candes, 2015).
+    The step is 1 / (2 lambda2 + negative), the inverse of an upper bound of Q's eigenvalues. The momentum restarts
+    whenever it points against the last step (O'Donoghue and Candes, 2015).
 
     Args:
         problem: g, the penalty, lambda2 and the bounds of the spectrum.
@@ -46,15 +45,12 @@ def fista(
         lambda1: the weight of the penalty.
         tolerance: stop at this relative gap.
         dtype: the precision that maps are rounded to before their products are taken.
-        most: stop after this many products.
     """
     upper = 2 * problem.lambda2 + problem.negative
     delta, h_delta = start.delta, start.product
     y, h_y, t = delta, h_delta, 1.0
     best = start
-    for _ in range(most):
-        if best.relative_gap <= tolerance or not H.left:
-            break
+    while best.relative_gap > tolerance and H.left:
         ascent = problem.gradient - 2 * problem.lambda2 * y + h_y
         new = problem.penalty.threshold(y + ascent / upper, lambda1 / upper).to(dtype).double()
         h_new = H @ new

@@ -16,6 +16,9 @@ LARGEST_NOISE = 1e-3
 ROUNDING_STEPS = 10
 """Rounding of a product in units of its precision: the network's sums leave a few of them."""
 
+MOSTLY_NOISE = 10
+"""A product that is not this many times as long as its rounding may be nothing else."""
+
 DEPENDENT = 1e-5
 """A vector of which less than this share is new adds more rounding than curvature, also in float64."""
 
@@ -29,13 +32,11 @@ class RitzPair:
 
     Attributes:
         value: the approximate eigenvalue.
-        residual: |Hv - value v|. An exact eigenvalue of H lies within this distance of `value`.
-        vector: v, of unit length.
+        residual: |Hv - value v| for its unit vector v. An exact eigenvalue of H lies within this distance of `value`.
     """
 
     value: float
     residual: float
-    vector: Tensor
 
 
 class KrylovBasis:
@@ -107,7 +108,7 @@ class KrylovBasis:
     def _pair(self, value: Tensor, coefficients: Tensor) -> RitzPair:
         vector = coefficients @ self.vectors
         residual = coefficients @ self.products - value * vector
-        return RitzPair(float(value), float(residual.norm()), vector)
+        return RitzPair(float(value), float(residual.norm()))
 
     def factor(self, shift: float = 0.0) -> Tensor:
         """Compute rows U with U'U = GV (V'GV)^-1 V'G <= G, the Nystrom approximation of G = H + shift I >= 0.
@@ -126,7 +127,11 @@ class KrylovBasis:
         noise = self.rounding * sizes.max() / self.shares
         # A product that may be mostly rounding comes from a null vector. Divided by nearly nothing, its rounding would
         # look like curvature.
-        kept = (scale > 0) & (sizes > 10 * noise) & (noise.square() <= LARGEST_NOISE * (scale * scale.max()).square())
+        kept = (
+            (scale > 0)
+            & (sizes > MOSTLY_NOISE * noise)
+            & (noise.square() <= LARGEST_NOISE * (scale * scale.max()).square())
+        )
         if not bool(kept.any()):
             return products[:0]
         scale, products, noise = scale[kept], products[kept], noise[kept]

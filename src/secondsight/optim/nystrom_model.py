@@ -25,6 +25,7 @@ class NystromModel:
         self.shift = problem.negative
         self.a = 2 * problem.lambda2 + self.shift
         self.factor = basis.factor(self.shift)
+        # Bounds of |g + U'z|_i, by which entries that must be zero are left out: |g_i| and the length of column U_i.
         self._sizes = problem.gradient.abs()
         self._reach = self.factor.square().sum(0).sqrt_()
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]

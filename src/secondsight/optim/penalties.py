@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
 
+LATEST_END = 0.9
+"""The last lambda1 of the path over lambda1_max where all groups are alike: a path needs some room."""
+
 PATH_END = 0.01
 """The last lambda1 of the automatic path over lambda1_max: below a hundredth, maps are dense and hardly change."""
 
@@ -56,6 +59,11 @@ class Penalty(ABC):
         """Compute U J U', where J is the derivative of the threshold at the point where it gave `thresholded`."""
 
 
+def penalty_of(groups: Tensor | None) -> Penalty:
+    """Make the penalty of these groups, a number for each entry. None: every entry is a group of its own."""
+    return L1() if groups is None else GroupLasso(groups.flatten())
+
+
 class L1(Penalty):
     """Every entry is a block of its own: lambda1 |D|_1."""
 
@@ -63,7 +71,7 @@ class L1(Penalty):
     separable = True
 
     def value(self, delta: Tensor) -> float:
-        """The sum of absolute values."""
+        """Sum the absolute values."""
         return float(delta.abs().sum())
 
     def lambda1_max(self, gradient: Tensor) -> float:
@@ -112,22 +120,24 @@ class GroupLasso(Penalty):
         self.weights = self._weights[labels]
 
     def value(self, delta: Tensor) -> float:
-        """The weighted sum of the norms of the groups."""
+        """Sum the weighted norms of the groups."""
         return float(self._weights @ self._norms(delta))
 
     def lambda1_max(self, gradient: Tensor) -> float:
         """The largest length of a group of the gradient."""
-        return float(self.lengths(gradient).max())
+        return float(self._lengths(gradient).max())
 
     def path_end(self, gradient: Tensor) -> float:
         """Where CAFO keeps three groups of four.
 
         Norms of groups are more alike than entries are: most of two decades would be full maps.
         """
-        lengths = self.lengths(gradient)
-        return min(0.9, max(PATH_END, float(lengths.quantile(0.25) / lengths.max().clamp(min=1e-300))))
+        lengths = self._lengths(gradient)
+        largest = float(lengths.max())
+        share = float(lengths.quantile(0.25)) / largest if largest > 0 else 0.0
+        return min(LATEST_END, max(PATH_END, share))
 
-    def lengths(self, y: Tensor) -> Tensor:
+    def _lengths(self, y: Tensor) -> Tensor:
         """Compute the norm of each group over its weight. lambda1 is compared with it."""
         return self._norms(y) / self._weights
 
@@ -162,7 +172,7 @@ class GroupLasso(Penalty):
 
     def _share(self, y: Tensor, lambda1: float) -> Tensor:
         """Compute the share of each block that lies in the dual ball. From lambda1_max on it is exactly one."""
-        lengths = self.lengths(y)
+        lengths = self._lengths(y)
         return torch.where(lengths > lambda1, lambda1 / lengths, 1.0)
 
     def _norms(self, y: Tensor) -> Tensor:

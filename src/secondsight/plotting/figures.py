@@ -185,20 +185,21 @@ def png(figure: Figure) -> bytes:
     return file.getvalue()
 
 
-def bars_figure(title: str, values: Array, captions: tuple[str, str]) -> Figure:
+def bars_figure(title: str, values: Array, captions: tuple[str, str], positive_is_against: bool = True) -> Figure:
     """Draw one signed bar for each feature, for inputs that are no pictures.
 
     Args:
         title: the line above.
-        values: one for each feature; positive bars are red, because they work against the class.
+        values: one for each feature.
         captions: the labels of the horizontal and the vertical axis.
+        positive_is_against: whether a positive value works against the class. Bars that do are red, the others blue.
     """
     figure = Figure(figsize=(10, 3.2), dpi=120, layout="constrained")
     ax = figure.subplots()
     # As one collection, because `Axes.bar` takes a minute for inputs with very many features, such as a text.
     left, right, base = np.arange(len(values)) - 0.4, np.arange(len(values)) + 0.4, np.zeros(len(values))
     corners = np.stack([left, base, left, values, right, values, right, base], axis=-1).reshape(-1, 4, 2)
-    colours = np.where(values > 0, AGAINST, FOR)
+    colours = np.where((values > 0) == positive_is_against, AGAINST, FOR)
     ax.add_collection(PolyCollection(list(corners), facecolors=colours, edgecolors=colours, linewidths=0.5))
     ax.autoscale_view()
     ax.axhline(0, color="black", linewidth=0.8)

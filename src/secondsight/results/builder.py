@@ -19,11 +19,11 @@ from secondsight.operators.linearisation import Linearisation
 from secondsight.optim.certificate import Support
 from secondsight.optim.lambda_choice import PAPER_START, FixedRule, HighestLossRule, KneeRule, LambdaRule, PaperRule
 from secondsight.optim.path import Path, Point
-from secondsight.optim.penalties import L1, GroupLasso, Penalty
+from secondsight.optim.penalties import penalty_of
 from secondsight.results.explanation import Explanation, PathPoint, zero_share
 
 SMALLEST_FLOAT32 = 2.0**-96
-"""Gradients below this leave too few digits to a float32 map: it is returned in float64."""
+"""A float32 map of a smaller gradient is returned in float64: only 30 bits are left above float32's smallest number."""
 
 TIMES_INPUT = "the map was multiplied by the input: dark pixels cannot show, whatever they do (appendix D of the paper)"
 """The note on maps that are multiplied by the input."""
@@ -63,9 +63,7 @@ class ExplanationBuilder:
         self.unit_gradient = gradient / self.unit
         self.shape, self.dtype = linear.x.shape[1:], linear.x.dtype
         self.groups = group_labels(settings.groups, linear.x[0])
-        self.penalty: Penalty = L1()
-        if self.groups is not None:
-            self.penalty = GroupLasso(self.groups.flatten().to(gradient.device))
+        self.penalty = penalty_of(None if self.groups is None else self.groups.to(gradient.device))
 
     def rule(self) -> LambdaRule:
         """Make the rule that chooses lambda1, in the units of `unit_gradient`."""

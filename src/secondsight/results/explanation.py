@@ -20,14 +20,14 @@ from torch import Tensor
 
 from secondsight.errors import InputError, SecondsightError
 from secondsight.optim.certificate import Support
-from secondsight.optim.penalties import L1, GroupLasso
+from secondsight.optim.penalties import penalty_of
 from secondsight.plotting.figures import STRIP_COLUMNS, Panel, Row, bars_figure, maps_figure, overlay, picture, png
 from secondsight.plotting.shades import normalise
 
 FORMAT = 2
-"""Version of the NPZ files."""
+"""Version of the NPZ files: raised whenever older files cannot be read any more."""
 
-Basis = Literal["estimated", "proven"]
+BoundBasis = Literal["estimated", "proven"]
 """What a bound of the largest eigenvalue rests on."""
 
 NAMES = {
@@ -47,7 +47,7 @@ class EigenvalueBound:
     """An upper bound of the Hessian's largest eigenvalue, and what it rests on."""
 
     value: float
-    basis: Basis
+    basis: BoundBasis
 
     def __float__(self) -> float:
         """The bound itself."""
@@ -125,21 +125,21 @@ class Explanation:
         gradient: that of the loss; averaged over the noisy copies for the smooth versions.
         lambda1: the chosen penalty.
         lambda1_max: the smallest whose map is all zero.
-        lambda2: L/2 + c1 (the paper's lambda2; the objective has lambda2 |D|^2).
+        lambda2: the weight of |D|^2: L/2 + c1 (for cafo: c1), or what was asked for. A note says if it was raised.
         gap: proven distance from the optimal objective.
         relative_gap: gap over |objective|.
         certified: False, or what the proof rests on: "estimated" or "proven" largest eigenvalue.
         support: which zeros and non-zeros of the *optimal* map are proven.
         products: exact Hessian products used.
-        curvature: "gauss-newton", "exact" or None (cafo).
+        curvature: "gauss-newton", "exact", or None for the methods of first order.
         top_eigenvalue: the L that lambda2 was set from.
         top_eigenvalue_bound: the bound of L that the certificate uses.
         path: maps by falling lambda1.
-        second_order: does second order matter? None for cafo.
+        second_order: does second order matter? None for the methods of first order.
         groups: the number of each entry's group; None where every entry stands by itself.
-        settings: what was asked.
+        settings: what was asked, with defaults filled in.
         notes: what a reader should know.
-        seconds: wall time it took.
+        seconds: wall time it took; in a batch, that of the batch over the number of its inputs.
     """
 
     input: Tensor = field(repr=False)
@@ -169,11 +169,11 @@ class Explanation:
     seconds: float = 0.0
 
     def map(self) -> NDArray[np.float64]:
-        """The map for display: 2-D, in [0, 1] (appendix D of the paper)."""
+        """Turn the map into shades: 2-D, in [0, 1] (appendix D of the paper)."""
         return normalise(self.delta.numpy())
 
     def summary(self) -> dict[str, Any]:
-        """Everything but the arrays, ready for JSON."""
+        """List everything but the arrays, ready for JSON."""
         bound, second = self.top_eigenvalue_bound, self.second_order
         return {
             "model": self.settings.get("model"),
@@ -202,24 +202,27 @@ class Explanation:
         }
 
     def cafo(self) -> Tensor:
-        """The CAFO map at this explanation's lambda1 and lambda2: the same map without the second-order term."""
+        """Compute the CAFO map at this explanation's lambda1 and lambda2: the map without the second-order term."""
         if self.gradient is None or self.lambda1 is None or self.lambda2 is None:
             raise SecondsightError(f"{NAMES[self.method]} has no penalties that CAFO could share")
-        penalty = L1() if self.groups is None else GroupLasso(self.groups.flatten())
-        kept = penalty.threshold(self.gradient.double().flatten(), self.lambda1).reshape(self.delta.shape)
+        kept = (
+            penalty_of(self.groups).threshold(self.gradient.double().flatten(), self.lambda1).reshape(self.delta.shape)
+        )
         delta = (kept / (2 * self.lambda2)).to(self.delta.dtype)
         return delta * self.input if self.settings["times_input"] else delta
 
     def figure(self) -> Figure:
-        """The input, the map (for CASO beside CAFO at the same penalties), an overlay, and the maps along lambda1."""
+        """Draw the input, the map (for CASO beside CAFO at the same penalties), an overlay, and the path of lambda1."""
         title = self._title()
         if self.delta.ndim != 3:
-            against = self.path or self.settings["score"] == "loss"
+            against = bool(self.path) or self.settings["score"] == "loss"
             axes = (
                 "feature",
                 f"{'delta' if self.path else 'score'} (positive: {'against' if against else 'for'} the class)",
             )
-            return bars_figure(f"{title}, {self.method}", self.delta.double().flatten().numpy(), axes)
+            return bars_figure(
+                f"{title}, {NAMES[self.method]}", self.delta.double().flatten().numpy(), axes, bool(against)
+            )
         return maps_figure(title, [Row(self._panels(), len(self._panels()), fontsize=10), *self._strip()])
 
     def _repr_png_(self) -> bytes:
@@ -292,8 +295,8 @@ class Explanation:
             "support_zero": None if support is None else support.zero,
             "path_deltas": torch.stack([point.delta for point in self.path]) if self.path else None,
         }
-        # Only integers of numpy are not JSON.
-        text = np.array(json.dumps(record, default=int))
+        # Numbers of numpy are not JSON.
+        text = np.array(json.dumps(record, default=lambda number: number.item()))
         return {"record": text} | {name: array.numpy() for name, array in arrays.items() if array is not None}
 
     @classmethod

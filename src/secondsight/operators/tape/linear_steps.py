@@ -40,12 +40,12 @@ class Step:
     nbytes = 0
     scale: Tensor | float | None = None
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
-        """Apply the map. `spare`: the first tangent may be overwritten."""
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """Apply the map. `may_overwrite`: the first tangent may be overwritten."""
         raise NotImplementedError
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
-        """Apply the transpose: one cotangent for each input. `spare`: the given one may be overwritten."""
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Apply the transpose: one cotangent for each input. `may_overwrite`: the given one may be overwritten."""
         raise NotImplementedError
 
     def tensors(self) -> list[Tensor]:
@@ -84,11 +84,11 @@ class Convolution(Step):
     shape: tuple[int, ...]
     settings: tuple[Any, ...]
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Convolve."""
         return torch.convolution(tangents[0], self.weight, None, *self.settings)
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Convolve with the transposed kernels."""
         # Only the shape and the layout of `like` matter: its memory is neither read nor written.
         shape, mask = (len(cotangent), *self.shape), (True, False, False)
@@ -110,12 +110,12 @@ class Pointwise(Step):
     shape: tuple[int, ...]
     stride: tuple[int, int]
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Multiply the channels of each pixel with the weights."""
         down, right = self.stride
         return _times(tangents[0].movedim(1, -1)[:, ::down, ::right], self.weight.flatten(1).T).movedim(-1, 1)
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Multiply the channels of each pixel with the transposed weights."""
         down, right = self.stride
         pixels = _times(cotangent.movedim(1, -1), self.weight.flatten(1))
@@ -147,11 +147,11 @@ class Product(Step):
 
     matrix: Tensor
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Multiply with the matrix."""
         return tangents[0] @ self.matrix
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Multiply with the transposed matrix."""
         return (cotangent @ self.matrix.T,)
 
@@ -167,18 +167,21 @@ class Scale(Step):
         """The fixed numbers."""
         return self.factor
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Multiply."""
-        return tangents[0].mul_(self.factor) if spare else tangents[0] * self.factor
+        return tangents[0].mul_(self.factor) if may_overwrite else tangents[0] * self.factor
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Multiply, because a diagonal is its own transpose."""
-        return (self.forward(spare, cotangent),)
+        return (self.forward(may_overwrite, cotangent),)
 
 
 @dataclass(eq=False)
 class Mask(Step):
-    """ReLU and its kin: times one where `passed` is 1, times `slope` where it is 0 (int8: torch is slow with bool)."""
+    """ReLU, leaky ReLU and clamps: times one where `passed` is 1, times `slope` where it is 0.
+
+    `passed` is int8, because torch is slow with booleans.
+    """
 
     passed: Tensor
     slope: float = 0.0
@@ -188,18 +191,18 @@ class Mask(Step):
         """Bytes of the mask."""
         return self.passed.nbytes
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Let entries pass, or multiply them with the slope."""
         tangent = by_direction(tangents[0], len(self.passed))
         if self.slope != 0:
             result = torch.add(tangent * self.slope, tangent * self.passed, alpha=1 - self.slope)
         else:
-            result = tangent.mul_(self.passed) if spare else tangent * self.passed
+            result = tangent.mul_(self.passed) if may_overwrite else tangent * self.passed
         return result.flatten(0, 1)
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Do the same, because a diagonal is its own transpose."""
-        return (self.forward(spare, cotangent),)
+        return (self.forward(may_overwrite, cotangent),)
 
     def joined(self, others: Sequence[Mask]) -> Step | None:
         """Join the masks. None: the slopes differ."""
@@ -224,12 +227,12 @@ class Gather(Step):
         """Bytes of the index."""
         return self.index.nbytes
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Pick the entries that were largest."""
         flat = self._flat(tangents[0])
         return self._planes(flat.gather(2, self._index(flat)), self.after)
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Add each entry to the one that it was picked from."""
         flat = self._flat(cotangent)
         total = flat.new_zeros(*flat.shape[:2], prod(self.before[1:]), self.before[0])
@@ -263,11 +266,11 @@ class Reshape(Step):
     before: tuple[int, ...]
     after: tuple[int, ...]
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Give the tangent its new shape."""
         return tangents[0].reshape(-1, *self.after)
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Give the cotangent its old shape."""
         return (cotangent.reshape(-1, *self.before),)
 
@@ -278,11 +281,11 @@ class Pad(Step):
 
     widths: list[int]
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Pad with zeros, because the constant has no tangent."""
         return torch.constant_pad_nd(tangents[0], self.widths)
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Cut the padding off."""
         return (torch.constant_pad_nd(cotangent, [-width for width in self.widths]),)
 
@@ -294,14 +297,14 @@ class Add(Step):
     alpha: float
     spread: tuple[list[int], list[int]]
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Add the two tangents."""
         a, b = tangents
-        if spare and not self.spread[0]:
+        if may_overwrite and not self.spread[0]:
             return a.add_(b, alpha=self.alpha)
         return torch.add(a, b, alpha=self.alpha)
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Sum the cotangent over repeated dimensions, for a and for b."""
         a, b = (cotangent.sum(dims, keepdim=True) if dims else cotangent for dims in self.spread)
         return a, b if self.alpha == 1 else b * self.alpha
@@ -315,7 +318,7 @@ class Cat(Step):
     lengths: list[int]
     depends: list[bool]
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Join the tangents, with zeros for pieces that have none."""
         queue, shape = iter(tangents), list(tangents[0].shape)
         pieces = []
@@ -324,24 +327,24 @@ class Cat(Step):
             pieces.append(next(queue) if depends else tangents[0].new_zeros(shape))
         return torch.cat(pieces, self.dim)
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Cut the cotangent into pieces."""
         pieces = cotangent.split(self.lengths, self.dim)
         return tuple(piece for piece, depends in zip(pieces, self.depends, strict=True) if depends)
 
 
 @dataclass(eq=False)
-class Other(Step):
+class ByAutograd(Step):
     """Any other linear operation. Autograd transposes it."""
 
     function: Callable[[Tensor], Tensor]
     shape: tuple[int, ...]
 
-    def forward(self, spare: bool, *tangents: Tensor) -> Tensor:
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Apply the operation itself."""
         return self.function(tangents[0])
 
-    def transpose(self, spare: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Let autograd transpose the operation."""
         with torch.enable_grad():
             tangent = cotangent.new_zeros(1).expand(len(cotangent), *self.shape).requires_grad_()

@@ -16,23 +16,23 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from secondsight.model.classifier import Classifier
 from secondsight.operators.tape.linear_steps import Step
-from secondsight.operators.tape.rules import DETACH, FREE, RULES, Call
+from secondsight.operators.tape.rules import CONSTANT, DETACH, RULES, Call, Outcome
 from secondsight.operators.tape.tape import Node, Tape, memory_of
 
 
-def record_tape(model: Classifier, x: Tensor, apart: bool = False) -> Tape | None:
+def record_tape(model: Classifier, x: Tensor, independent: bool = False) -> Tape | None:
     """Run the network at the inputs x and record its tape. For use inside `model.ready()`.
 
     Args:
         model: the network.
         x: the inputs, with batch dimension.
-        apart: also give up where one input may influence the map at another one.
+        independent: also give up where one input may influence the map at another one.
 
     Returns:
         The tape, or None where the network does something that has no rule.
     """
     x = x.detach().clone()
-    recorder = Recorder(x, apart)
+    recorder = Recorder(x, independent)
     try:
         with recorder:
             logits = model.logits(x)
@@ -52,12 +52,12 @@ class Recorder(TorchDispatchMode):
         unknown: the first operation that has no rule.
     """
 
-    def __init__(self, x: Tensor, apart: bool = False) -> None:
+    def __init__(self, x: Tensor, independent: bool = False) -> None:
         """Start with x as tangent 0."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.x, self.n, self.unknown = x, len(x), ""
         # Detached values are not followed, so they may carry one input to another.
-        self.free = {f"aten.{name}" for name in FREE if not (apart and name == DETACH)}
+        self.constant = {f"aten.{name}" for name in CONSTANT if not (independent and name == DETACH)}
         self.slots = WeakIdKeyDictionary()
         self.slots[x] = 0
         self.nodes: list[Node] = []
@@ -80,6 +80,7 @@ class Recorder(TorchDispatchMode):
         return call.result
 
     def _understood(self, call: Call) -> bool:
+        """Run the operation, and write down its step if it has a rule that holds here."""
         if any(self._is_shared(tensor) for tensor in call.written):
             return False
         if not call.inputs:
@@ -88,33 +89,25 @@ class Recorder(TorchDispatchMode):
             return False
         # Without gradients, as in the forward of a torch.autograd.Function, autograd sees another dependence or none.
         if not torch.is_grad_enabled():
-            return not call.written and call.name in self.free
-        if call.name not in RULES:
-            return False
+            return not call.written and call.name in self.constant
+        # Before the rule runs the operation, which may overwrite them.
         before = [tensor.shape for tensor in call.inputs]
         slots = tuple(self.slots[tensor] for tensor in call.inputs)
-        try:
-            outcome = RULES[call.name](call, *call.arguments, **call.named)
-        except (TypeError, ValueError, IndexError):
-            # The rule does not know these arguments.
+        outcome = _outcome(call)
+        if outcome is None:
             return False
-        if outcome is None or outcome == "free":
-            return outcome == "free" and call.name in self.free and not call.written
-        if not isinstance(outcome, list):
-            result = call.result if isinstance(call.result, Tensor) else call.result[0]
-            if not self._is_batch(result):
-                return False
-            if outcome == "same":
-                self.slots[result] = slots[0]
-                return result.shape == before[0]
-            outcome, results = [outcome], [result]
-        else:
-            results = call.result
-        for step, result in zip(outcome, results, strict=True):
-            if not self._is_batch(result):
-                return False
+        if outcome == "constant":
+            return call.name in self.constant and not call.written
+        if outcome == "same":
+            result = _first_result(call)
+            self.slots[result] = slots[0]
+            return self._is_batch(result) and result.shape == before[0]
+        steps, results = (outcome, call.result) if isinstance(outcome, list) else ([outcome], [_first_result(call)])
+        if not all(self._is_batch(result) for result in results):
+            return False
+        for step, result in zip(steps, results, strict=True):
             self._write(step, slots, result)
-        static = () if outcome[0].shape_only else _static([*call.arguments, *call.named.values()])
+        static = () if steps[0].shape_only else _static([*call.arguments, *call.named.values()])
         self.signature.append((call.name, slots, static, [self._lengths(shape) for shape in before]))
         return True
 
@@ -148,6 +141,21 @@ class Recorder(TorchDispatchMode):
         output = self.slots[logits]
         signature = hash(repr((self.signature, output)))
         return Tape(self.nodes, output, self.x.shape, logits.detach(), self.sizes, signature)
+
+
+def _outcome(call: Call) -> Outcome:
+    if call.name not in RULES:
+        return None
+    try:
+        return RULES[call.name](call, *call.arguments, **call.named)
+    except (TypeError, ValueError, IndexError):
+        # The rule does not know these arguments.
+        return None
+
+
+def _first_result(call: Call) -> Tensor:
+    result: Tensor = call.result if isinstance(call.result, Tensor) else call.result[0]
+    return result
 
 
 def _static(values: Sequence[Any]) -> tuple[object, ...]:

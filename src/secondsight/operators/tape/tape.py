@@ -92,8 +92,8 @@ class Tape:
         live = {0: (start.contiguous(memory_format=layout(start)), False)}
         for node in self.nodes:
             first = node.inputs[0]
-            spare = live[first][1] and first in node.last and node.inputs.count(first) == 1
-            result = node.step.forward(spare, *(live[slot][0] for slot in node.inputs))
+            may_overwrite = live[first][1] and first in node.last and node.inputs.count(first) == 1
+            result = node.step.forward(may_overwrite, *(live[slot][0] for slot in node.inputs))
             owned = not _overlaps_itself(result)
             for slot in node.inputs:
                 tangent, was_owned = live[slot]
@@ -110,11 +110,11 @@ class Tape:
         """Compute W u at each input, (k, n, *shape), for class weights (k, n, classes)."""
         live = {self.output: (u.flatten(0, 1), False)}
         for node in reversed(self.nodes):
-            cotangent, spare = live.pop(node.output)
-            parts = node.step.transpose(spare, cotangent)
+            cotangent, may_overwrite = live.pop(node.output)
+            parts = node.step.transpose(may_overwrite, cotangent)
             passed_on = [memory_of(part) == memory_of(cotangent) for part in parts]
             for slot, part, same in zip(node.inputs, parts, passed_on, strict=True):
-                owned = (not same or (spare and sum(passed_on) == 1)) and not _overlaps_itself(part)
+                owned = (not same or (may_overwrite and sum(passed_on) == 1)) and not _overlaps_itself(part)
                 live[slot] = _sum(live[slot], (part, owned)) if slot in live else (part, owned)
         return live[0][0].reshape(len(u), *self.shape)
 

@@ -8,7 +8,7 @@ from secondsight.operators.tape.linear_steps import Add, Scale
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
-@rule("add.Tensor", "add.Scalar", first=False)
+@rule("add.Tensor", "add.Scalar", only_first=False)
 def _add(call: Call, a: Tensor | float, b: Tensor | float, alpha: float = 1) -> Outcome:
     if not call.depends(b):
         return "same"
@@ -22,17 +22,17 @@ def _add(call: Call, a: Tensor | float, b: Tensor | float, alpha: float = 1) -> 
     return Add(alpha, (spread[0], spread[1]))
 
 
-@rule("sub.Tensor", "sub.Scalar", first=False)
+@rule("sub.Tensor", "sub.Scalar", only_first=False)
 def _sub(call: Call, a: Tensor | float, b: Tensor | float, alpha: float = 1) -> Outcome:
     return _add(call, a, b, -alpha)
 
 
 @rule("rsub.Scalar", "rsub.Tensor")
 def _rsub(call: Call, a: Tensor, b: Tensor | float, alpha: float = 1) -> Outcome:
-    return Scale(-float(alpha)) if call.result.shape == a.shape and alpha == 1 else None
+    return Scale(-1.0) if call.result.shape == a.shape and alpha == 1 else None
 
 
-@rule("mul.Tensor", "mul.Scalar", first=False)
+@rule("mul.Tensor", "mul.Scalar", only_first=False)
 def _mul(call: Call, a: Tensor | float, b: Tensor | float) -> Outcome:
     return _scaled(call, b if call.depends(a) else a)
 

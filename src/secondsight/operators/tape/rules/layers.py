@@ -26,7 +26,7 @@ def _mm(call: Call, x: Tensor, matrix: Tensor) -> Outcome:
     return Product(matrix)
 
 
-@rule("addmm.default", first=False)
+@rule("addmm.default", only_first=False)
 def _addmm(call: Call, bias: Tensor, x: Tensor, matrix: Tensor) -> Outcome:
     return Product(matrix) if call.only(x) else None
 

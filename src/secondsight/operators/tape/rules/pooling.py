@@ -29,7 +29,7 @@ def _max_pool(call: Call, x: Tensor, *settings: Any) -> Outcome:
     "replication_pad2d.default",
 )
 def _planes(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
-    return call.other()
+    return call.by_autograd()
 
 
 @rule("constant_pad_nd.default")
@@ -41,4 +41,4 @@ def _pad(call: Call, x: Tensor, widths: list[int], value: float = 0.0) -> Outcom
 
 @rule("mean.dim", "sum.dim_IntList")
 def _mean(call: Call, x: Tensor, dims: list[int] | None, keepdim: bool = False, *, dtype: Any = None) -> Outcome:
-    return call.other() if dims and all(dim % x.ndim for dim in dims) else None
+    return call.by_autograd() if dims and all(dim % x.ndim for dim in dims) else None

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from secondsight.operators.tape.linear_steps import Other, Step
+from secondsight.operators.tape.linear_steps import ByAutograd, Step
 
-Outcome = Step | list[Step] | Literal["same", "free"] | None
+Outcome = Step | list[Step] | Literal["same", "constant"] | None
 """What a rule says of an operation: its step (one for each result); "same": its result has the tangent of its input;
-"free": its result does not depend on x for autograd either; None: the rule does not know this use of the operation."""
+"constant": its result does not depend on x for autograd; None: the rule does not know this use of the operation."""
 
 
 class Call:
@@ -51,12 +51,12 @@ class Call:
         """Whether this argument, and no other one, depends on x."""
         return len(self.inputs) == 1 and self.inputs[0] is value
 
-    def other(self) -> Outcome:
+    def by_autograd(self) -> Outcome:
         """Take the operation itself as its step, on its first argument."""
         if self.written:
             return None
         function, rest, named = self.function, self.arguments[1:], self.named
-        return Other(lambda tangent: function(tangent, *rest, **named), self.inputs[0].shape[1:])
+        return ByAutograd(lambda tangent: function(tangent, *rest, **named), self.inputs[0].shape[1:])
 
 
 @cache
@@ -80,14 +80,14 @@ RULES: dict[str, Callable[..., Outcome]] = {}
 """The rule of each operation, by torch's name. The files of this folder fill it."""
 
 
-def rule(*names: str, first: bool = True) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
-    """Register a rule for the named operations. With `first`, only their first argument may depend on x."""
+def rule(*names: str, only_first: bool = True) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """Register a rule for the named operations. With `only_first`, only their first argument may depend on x."""
 
     def enter(found: Callable[..., Outcome]) -> Callable[..., Outcome]:
         def guarded(call: Call, *arguments: Any, **named: Any) -> Outcome:
             return found(call, *arguments, **named) if call.only(arguments[0]) else None
 
-        RULES.update({f"aten.{name}": guarded if first else found for name in names})
+        RULES.update({f"aten.{name}": guarded if only_first else found for name in names})
         return found
 
     return enter

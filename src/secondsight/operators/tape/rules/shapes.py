@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Cat, Other, Reshape, Step
+from secondsight.operators.tape.linear_steps import ByAutograd, Cat, Reshape, Step
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
@@ -28,12 +28,12 @@ def _reshape(call: Call, x: Tensor, *shape: Any) -> Outcome:
 
 @rule("permute.default")
 def _permute(call: Call, x: Tensor, dims: list[int]) -> Outcome:
-    return call.other() if dims[0] % x.ndim == 0 else None
+    return call.by_autograd() if dims[0] % x.ndim == 0 else None
 
 
 @rule("transpose.int", "swapaxes.default")
 def _transpose(call: Call, x: Tensor, a: int, b: int) -> Outcome:
-    return call.other() if a % x.ndim and b % x.ndim else None
+    return call.by_autograd() if a % x.ndim and b % x.ndim else None
 
 
 @rule("expand.default")
@@ -41,19 +41,19 @@ def _expand(call: Call, x: Tensor, sizes: list[int]) -> Outcome:
     if len(sizes) != x.ndim or len(call.result) != len(x):
         return None
     lengths = call.result.shape[1:]
-    return Other(lambda tangent: tangent.expand(-1, *lengths), x.shape[1:])
+    return ByAutograd(lambda tangent: tangent.expand(-1, *lengths), x.shape[1:])
 
 
 @rule("slice.Tensor")
 def _slice(call: Call, x: Tensor, dim: int = 0, *bounds: Any) -> Outcome:
     if call.result.shape == x.shape:
         return "same"
-    return call.other() if dim % x.ndim else None
+    return call.by_autograd() if dim % x.ndim else None
 
 
 @rule("select.int")
 def _select(call: Call, x: Tensor, dim: int, index: int) -> Outcome:
-    return call.other() if dim % x.ndim else None
+    return call.by_autograd() if dim % x.ndim else None
 
 
 @rule("split.Tensor", "split_with_sizes.default")
@@ -68,10 +68,10 @@ def _split(call: Call, x: Tensor, sizes: int | list[int], dim: int = 0) -> Outco
 
 
 def _narrow(x: Tensor, dim: int, start: int, length: int) -> Step:
-    return Other(lambda tangent: tangent.narrow(dim, start, length), x.shape[1:])
+    return ByAutograd(lambda tangent: tangent.narrow(dim, start, length), x.shape[1:])
 
 
-@rule("cat.default", first=False)
+@rule("cat.default", only_first=False)
 def _cat(call: Call, tensors: list[Tensor], dim: int = 0) -> Outcome:
     if not dim % call.inputs[0].ndim:
         return None
@@ -89,13 +89,13 @@ def _copy(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
 DETACH = "detach.default"
 """The operation whose result autograd does not follow, although its value depends on x."""
 
-FREE = [
+CONSTANT = [
     DETACH,
     *(f"{name}.default" for name in ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")),
 ]
-"""Operations on tensors that depend on x whose results have no tangent, for autograd either."""
+"""Operations whose results autograd does not follow, although an argument depends on x."""
 
 
-@rule(*FREE)
-def _free(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
-    return "free"
+@rule(*CONSTANT)
+def _constant(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
+    return "constant"
