@@ -3,10 +3,10 @@
     python -m bench.ab --base COMMIT [--rows caso,cafo,many] [--models lite0,resnet50] [--pairs 20] [--json FILE]
 
 A pair is one process with the code of COMMIT and one with the code of this folder. Each loads the network and explains
-one photograph that does not count. Then they take turns: photograph by photograph or, for "many", all 40 in one
-call. The other process waits. Who begins changes from turn to turn and from pair to pair. The ratio is new over old,
-the geometric mean over the pairs; its interval is Student's, on the logarithms. A row passes if the upper end is
-at most 1.05.
+photographs that do not count. Then they take turns: photograph by photograph or, for "many", all 40 in one call. The
+other process waits. Who begins changes from turn to turn and from pair to pair. The ratio is new over old, the geometric
+mean over the pairs; its interval is Student's, on the logarithms. A row passes if the upper end is at most 1.05. Leave
+the machine alone meanwhile.
 
 With --json the pairs are written as they come, and a run that was cut short goes on where it stopped.
 """
@@ -32,7 +32,7 @@ from scipy.stats import t as student
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 1.05
-ROWS = {"caso": 10, "cafo": 20, "many": 40}
+ROWS = {"caso": 8, "cafo": 12, "many": 40}
 """The photographs of each row: enough that a pair times some seconds."""
 
 Pairs = dict[str, list[tuple[float, float]]]
@@ -41,7 +41,7 @@ Pairs = dict[str, list[tuple[float, float]]]
 console = Console(width=160)
 
 
-def serve(network: str, row: str) -> None:
+def serve(network: str, rows: list[str]) -> None:
     """Explain the next photographs whenever a line comes in, and print the seconds.
 
     This is the process that is measured. Only names that every version of the package has are used.
@@ -50,30 +50,29 @@ def serve(network: str, row: str) -> None:
     from bench.photographs import model, photographs
 
     classifier = model(network)
-    inputs = [classifier.tensor(file) for file in photographs(ROWS[row])]
-    turns = [inputs] if row == "many" else inputs
-    method = "caso" if row == "many" else row
-    ss.explain(classifier, ss.example_photograph(), method)
+    inputs = {row: [classifier.tensor(file) for file in photographs(ROWS[row])] for row in rows}
+    for method in {"caso" if row == "many" else row for row in rows}:
+        ss.explain(classifier, ss.example_photograph(), method)
     print("ready", flush=True)
-    for turn in turns:
-        sys.stdin.readline()
-        start = time.perf_counter()
-        ss.explain(classifier, turn, method)
-        print(time.perf_counter() - start, flush=True)
+    for row in rows:
+        for turn in [inputs[row]] if row == "many" else inputs[row]:
+            sys.stdin.readline()
+            start = time.perf_counter()
+            ss.explain(classifier, turn, "caso" if row == "many" else row)
+            print(time.perf_counter() - start, flush=True)
     # Stay until the other process is done, too: leaving takes a second of both cores.
     sys.stdin.read()
 
 
 class Side:
-    """A process that serves one row with the package in `source`."""
+    """A process that serves rows with the package in `source`."""
 
-    def __init__(self, source: Path, network: str, row: str) -> None:
+    def __init__(self, source: Path, network: str, rows: list[str]) -> None:
         """Start the process."""
-        command = [sys.executable, "-m", "bench.ab", "--serve", network, row]
+        command = [sys.executable, "-m", "bench.ab", "--serve", network, ",".join(rows)]
         environment = os.environ | {"PYTHONPATH": str(source / "src")}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
-        self.seconds = 0.0
 
     def answer(self) -> str:
         """Wait for a line of the process."""
@@ -83,26 +82,29 @@ class Side:
             raise SystemExit(f"bench.ab: {' '.join(map(str, self.process.args))} failed")
         return line
 
-    def take_turn(self) -> None:
-        """Let the process explain the next photographs, and add up its seconds."""
+    def turn(self) -> float:
+        """Let the process explain the next photographs, and return its seconds."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        self.seconds += float(self.answer())
+        return float(self.answer())
 
 
-def pair(base: Path, name: str, number: int) -> tuple[float, float]:
-    """Measure one pair: the seconds of the old and of the new code."""
-    network, row = name.split("/")
-    old, new = (Side(source, network, row) for source in (base, ROOT))
-    for side in (old, new):
+def pair(base: Path, network: str, rows: list[str], number: int) -> dict[str, tuple[float, float]]:
+    """Measure one pair: for each row, the seconds of the old and of the new code."""
+    sides = [Side(source, network, rows) for source in (base, ROOT)]
+    for side in sides:
         side.answer()
-    for turn in range(1 if row == "many" else ROWS[row]):
-        for side in (old, new) if (turn + number) % 2 else (new, old):
-            side.take_turn()
-    for side in (old, new):
+    found = {}
+    for row in rows:
+        seconds = [0.0, 0.0]
+        for turn in range(1 if row == "many" else ROWS[row]):
+            for i in (0, 1) if (turn + number) % 2 else (1, 0):
+                seconds[i] += sides[i].turn()
+        found[row] = seconds[0], seconds[1]
+    for side in sides:
         side.process.communicate()
-    return old.seconds, new.seconds
+    return found
 
 
 @contextmanager
@@ -137,16 +139,18 @@ def verdict(name: str, pairs: list[tuple[float, float]]) -> str:
     return f"{name}: {ratio:.3f} [{low:.3f}, {high:.3f}], {len(pairs)} pairs, {times}: {word}"
 
 
-def run(base: Path, names: list[str], count: int, pairs: Pairs, file: Path | None) -> None:
-    """Add pairs until each row has enough, one of each row in turn, so that a short run has some of all."""
+def run(base: Path, networks: list[str], rows: list[str], count: int, pairs: Pairs, file: Path | None) -> None:
+    """Add pairs until each row has enough, the networks in turn, so that a short run has some of all."""
     for i in track(range(count), "pairs", console=console, transient=True):
-        for name in names:
-            if len(pairs.setdefault(name, [])) > i:
+        for network in networks:
+            wanted = [row for row in rows if len(pairs.setdefault(f"{network}/{row}", [])) <= i]
+            if not wanted:
                 continue
-            pairs[name].append(pair(base, name, i))
+            for row, times in pair(base, network, wanted, i).items():
+                pairs[f"{network}/{row}"].append(times)
+                console.print(verdict(f"{network}/{row}", pairs[f"{network}/{row}"]), highlight=False)
             if file is not None:
                 file.write_text(json.dumps(pairs, indent=1))
-            console.print(verdict(name, pairs[name]), highlight=False)
 
 
 def main() -> None:
@@ -157,10 +161,11 @@ def main() -> None:
     parser.add_argument("--models", default="lite0,resnet50")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--json", type=Path, help="file for the seconds of each pair")
-    parser.add_argument("--serve", nargs=2, metavar=("MODEL", "ROW"), help="be one of the two processes")
+    parser.add_argument("--serve", nargs=2, metavar=("MODEL", "ROWS"), help="be one of the two processes")
     arguments = parser.parse_args()
     if arguments.serve:
-        serve(*arguments.serve)
+        network, rows = arguments.serve
+        serve(network, rows.split(","))
         return
     if unknown := set(arguments.rows.split(",")) - set(ROWS):
         parser.error(f"--rows: {', '.join(sorted(unknown))}; may be {', '.join(ROWS)}")
@@ -168,10 +173,10 @@ def main() -> None:
         parser.error("--base is needed")
     file: Path | None = arguments.json
     pairs: Pairs = json.loads(file.read_text()) if file is not None and file.exists() else {}
-    names = [f"{network}/{row}" for row in arguments.rows.split(",") for network in arguments.models.split(",")]
+    networks, rows = arguments.models.split(","), arguments.rows.split(",")
     with checkout(arguments.base) as base:
-        run(base, names, arguments.pairs, pairs, file)
-    lines = [verdict(name, pairs[name]) for name in names]
+        run(base, networks, rows, arguments.pairs, pairs, file)
+    lines = [verdict(f"{network}/{row}", pairs[f"{network}/{row}"]) for row in rows for network in networks]
     console.print("\n".join(["", *lines]), highlight=False)
     if not all(line.endswith(": passes") for line in lines):
         sys.exit(1)
