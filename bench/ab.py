@@ -4,9 +4,9 @@
 
 A pair is one process with the code of COMMIT and one with the code of this folder. Each loads the network and explains
 photographs that do not count. Then they take turns: photograph by photograph or, for "many", all 40 in one call. The
-other process waits. Who begins changes from turn to turn and from pair to pair. The ratio is new over old, the geometric
-mean over the pairs; its interval is Student's, on the logarithms. A row passes if the upper end is at most 1.05. Leave
-the machine alone meanwhile.
+other process waits. Who begins changes from turn to turn and from pair to pair. The ratio is new over old, the mean of
+the pairs by logarithms, with Student's interval. A row passes if the upper end is at most 1.05. Leave the machine alone
+meanwhile.
 
 With --json the pairs are written as they come, and a run that was cut short goes on where it stopped.
 """

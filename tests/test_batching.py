@@ -99,6 +99,19 @@ def test_products_go_through_the_network_together(monkeypatch: pytest.MonkeyPatc
     assert sum(alone) <= longest[-1] - longest[-2]
 
 
+def test_the_same_inputs_are_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joining copies the masks of all inputs: it is paid again only when another set of inputs meets."""
+    model, x = CONV.classifier(), inputs(CONV, 4)
+    ss.explain(model, x)
+    met: list[int] = []
+    monkeypatch.setattr(
+        "secondsight.batching.rendezvous.joined", lambda members: (met.append(len(members)), joined(members))[1]
+    )
+    explained = ss.explain(model, x)
+    sets = len({e.products for e in explained})
+    assert 1 <= len(met) <= sets
+
+
 def normalised() -> nn.Module:
     layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 5, 1), nn.BatchNorm2d(5), nn.ReLU()]
     return lively(nn.Sequential(*layers, nn.Flatten(), nn.Linear(5 * 4 * 4, 4)), 0)

@@ -84,7 +84,9 @@ class Rendezvous:
 
     def _take_pass(self) -> None:
         """Answer one row of each input, so that passes stay full, or all rows of an input that is alone."""
-        numbers, requests = list(self._requests), list(self._requests.values())
+        # In a fixed order, because the coroutine that took the last pass asks before the others.
+        numbers = sorted(self._requests)
+        requests = [self._requests[number] for number in numbers]
         if len(requests) == 1:
             requests[0].products.extend(requests[0].hessian.times_rows(requests[0].left))
         else:
