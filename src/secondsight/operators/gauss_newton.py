@@ -22,6 +22,9 @@ class GaussNewton(LossHessian):
 
     def times_rows(self, rows: Tensor) -> Tensor:
         """Compute W (diag p - pp') W'v for each row v, averaged over the inputs."""
+        return torch.cat([self._times(some) for some in rows.split(self.linear.jacobian.directions)])
+
+    def _times(self, rows: Tensor) -> Tensor:
         linear = self.linear
         return linear.jacobian.vjp(linear.covariance(linear.jacobian.jvp(rows[:, None]))).mean(1)
 
