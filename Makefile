@@ -12,6 +12,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m bench.publish --check
 	$(BIN)/pytest -n 2
 	scripts/check_wheel.sh
 

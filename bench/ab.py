@@ -1,12 +1,16 @@
-"""Old code against new code: alternating processes, and the ratio of their times with its 95 % interval.
+"""Two versions in alternating processes, and the ratio of their times with its 95 % interval.
 
     python -m bench.ab --base COMMIT [--rows caso,cafo,many] [--models lite0,resnet50] [--pairs 20] [--json FILE]
+    python -m bench.ab --rows captum [--models lite0,resnet50] [--pairs 20] [--json FILE]
 
-A pair is one process with the code of COMMIT and one with the code of this folder. Each loads the network and explains
-photographs that do not count. Then they take turns: photograph by photograph or, for "many", all 40 in one call. The
-other process waits. Who begins changes from turn to turn and from pair to pair. The ratio is new over old, the mean of
-the pairs by logarithms, with Student's interval. A row passes if the upper end is at most 1.05. Leave the machine alone
-meanwhile.
+For caso, cafo and many, a pair is one process with the code of COMMIT (old) and one with the code of this folder (new).
+For captum both have the code of this folder: `ss.explain` on a list of raw inputs (old) and `CASO(net).attribute` on
+the same inputs as one tensor (new).
+
+Each process loads the network and explains a photograph that does not count. Then they take turns: photograph by
+photograph or, for many and captum, all in one call. The other process waits. Which one begins changes from turn to turn
+and from pair to pair. The ratio is new over old, the mean of the pairs by logarithms, with Student's interval. A row
+passes if the upper end is at most 1.05. Leave the machine alone meanwhile.
 
 With --json the pairs are written as they come, and a run that was cut short goes on where it stopped.
 """
@@ -14,7 +18,6 @@ With --json the pairs are written as they come, and a run that was cut short goe
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import statistics
@@ -22,9 +25,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import track
@@ -32,11 +36,14 @@ from scipy.stats import t as student
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 1.05
-ROWS = {"caso": 8, "cafo": 12, "many": 40}
+PHOTOGRAPHS = {"caso": 8, "cafo": 12, "many": 40, "captum": 16}
 """The photographs of each row: enough that a pair times some seconds."""
+IN_ONE_CALL = ("many", "captum")
+ADAPTER = {"captum": ("captum-list", "captum-tensor")}
+"""Rows that do not compare two versions of the package: what the two processes serve instead."""
 
-Pairs = dict[str, list[tuple[float, float]]]
-"""By row: seconds of the old and of the new code."""
+Seconds = list[tuple[float, float]]
+"""For each pair: of the old and of the new code."""
 
 console = Console(width=160)
 
@@ -44,24 +51,54 @@ console = Console(width=160)
 def serve(network: str, rows: list[str]) -> None:
     """Explain the next photographs whenever a line comes in, and print the seconds.
 
-    This is the process that is measured. Only names that every version of the package has are used.
+    This is the process that is measured. For rows that compare versions, only names that every version of the package
+    has are used.
     """
-    import secondsight as ss
-    from bench.photographs import model, photographs
+    from bench.photographs import model
 
     classifier = model(network)
-    inputs = {row: [classifier.tensor(file) for file in photographs(ROWS[row])] for row in rows}
-    for method in {"caso" if row == "many" else row for row in rows}:
-        ss.explain(classifier, ss.example_photograph(), method)
+    works = {row: [*turns(classifier, row)] for row in rows}
     print("ready", flush=True)
     for row in rows:
-        for turn in [inputs[row]] if row == "many" else inputs[row]:
+        for work in works[row]:
             sys.stdin.readline()
             start = time.perf_counter()
-            ss.explain(classifier, turn, "caso" if row == "many" else row)
+            work()
             print(time.perf_counter() - start, flush=True)
     # Stay until the other process is done, too: leaving takes a second of both cores.
     sys.stdin.read()
+
+
+def turns(classifier: Any, row: str) -> Iterator[Callable[[], object]]:
+    """Give the work of each turn of a row, after a call that does not count."""
+    import secondsight as ss
+    from bench.photographs import photographs
+
+    inputs = [classifier.tensor(file) for file in photographs(PHOTOGRAPHS[row.partition("-")[0]])]
+    if row.startswith("captum"):
+        yield adapter_turn(classifier, row, inputs)
+        return
+    method = "caso" if row == "many" else row
+    ss.explain(classifier, ss.example_photograph(), method)
+    for turn in [inputs] if row in IN_ONE_CALL else inputs:
+        yield lambda turn=turn: ss.explain(classifier, turn, method)
+
+
+def adapter_turn(classifier: Any, row: str, inputs: list[Any]) -> Callable[[], object]:
+    """Give the work of the one turn of captum: the same raw inputs as a list, or as one tensor for the adapter."""
+    import torch
+
+    import secondsight as ss
+    from secondsight.captum import CASO
+
+    batch = (torch.stack(inputs) - classifier.mean.float()) / classifier.std.float()
+    if row == "captum-tensor":
+        attribution = CASO(classifier.net)
+        attribution.attribute(batch[:1])
+        return lambda: attribution.attribute(batch)
+    raw = ss.Classifier(classifier.net, input_shape=tuple(batch.shape[1:]))
+    ss.explain(raw, batch[0])
+    return lambda: ss.explain(raw, list(batch))
 
 
 class Side:
@@ -90,20 +127,31 @@ class Side:
         return float(self.answer())
 
 
-def pair(base: Path, network: str, rows: list[str], number: int) -> dict[str, tuple[float, float]]:
+def pair(sides: tuple[Side, Side], rows: list[str], number: int) -> dict[str, tuple[float, float]]:
     """Measure one pair: for each row, the seconds of the old and of the new code."""
-    sides = [Side(source, network, rows) for source in (base, ROOT)]
     for side in sides:
         side.answer()
     found = {}
     for row in rows:
         seconds = [0.0, 0.0]
-        for turn in range(1 if row == "many" else ROWS[row]):
+        for turn in range(1 if row in IN_ONE_CALL else PHOTOGRAPHS[row]):
             for i in (0, 1) if (turn + number) % 2 else (1, 0):
                 seconds[i] += sides[i].turn()
         found[row] = seconds[0], seconds[1]
     for side in sides:
         side.process.communicate()
+    return found
+
+
+def all_pairs(base: Path | None, network: str, rows: list[str], number: int) -> dict[str, tuple[float, float]]:
+    """Measure one pair of each row: rows that compare versions share two processes, the others have two each."""
+    found = {}
+    versions = [row for row in rows if row not in ADAPTER]
+    if versions and base is not None:
+        found |= pair((Side(base, network, versions), Side(ROOT, network, versions)), versions, number)
+    for row in (row for row in rows if row in ADAPTER):
+        old, new = ADAPTER[row]
+        found |= pair((Side(ROOT, network, [old]), Side(ROOT, network, [new])), [row], number)
     return found
 
 
@@ -120,7 +168,13 @@ def checkout(commit: str) -> Iterator[Path]:
             subprocess.run(["git", "worktree", "remove", "--force", folder], cwd=ROOT, check=True)
 
 
-def interval(pairs: list[tuple[float, float]]) -> tuple[float, float, float]:
+def short_name(commit: str) -> str:
+    """The short hash of a commit."""
+    command = ["git", "rev-parse", "--short", f"{commit}^{{commit}}"]
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def interval(pairs: Seconds) -> tuple[float, float, float]:
     """The mean ratio of new to old, and its 95 % interval."""
     logs = [math.log(new / old) for old, new in pairs]
     middle = statistics.mean(logs)
@@ -130,53 +184,95 @@ def interval(pairs: list[tuple[float, float]]) -> tuple[float, float, float]:
     return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
-def verdict(name: str, pairs: list[tuple[float, float]]) -> str:
-    """One line on a row."""
+def figures(pairs: Seconds) -> dict[str, Any]:
+    """The ratio of a row, its interval and the median seconds."""
     ratio, low, high = interval(pairs)
     old, new = (statistics.median(side) for side in zip(*pairs, strict=True))
-    word = "passes" if high <= LIMIT else "does not pass"
-    times = f"old {old:.2f} s, new {new:.2f} s"
-    return f"{name}: {ratio:.3f} [{low:.3f}, {high:.3f}], {len(pairs)} pairs, {times}: {word}"
+    return {"ratio": ratio, "low": low, "high": high, "limit": LIMIT, "pairs": len(pairs), "old": old, "new": new}
 
 
-def run(base: Path, networks: list[str], rows: list[str], count: int, pairs: Pairs, file: Path | None) -> None:
+def verdict(name: str, pairs: Seconds) -> str:
+    """One line on a row."""
+    f = figures(pairs)
+    word = "passes" if f["high"] <= LIMIT else "does not pass"
+    times = f"old {f['old']:.2f} s, new {f['new']:.2f} s"
+    return f"{name}: {f['ratio']:.3f} [{f['low']:.3f}, {f['high']:.3f}], {f['pairs']} pairs, {times}: {word}"
+
+
+class Report:
+    """The pairs so far, by network and row: printed and, if wanted, written as they come."""
+
+    def __init__(self, file: Path | None, commit: str | None) -> None:
+        """Read the pairs of a run that was cut short."""
+        # Not at the top of the file, because the processes that are measured may have another version of the package.
+        from bench import record
+
+        self.file, self.write = file, record.write
+        raw = record.read_raw(file) or {"base": None, "pairs": {}}
+        self.pairs: dict[str, dict[str, Seconds]] = raw["pairs"]
+        self.commit: str | None = raw["base"] or commit
+        if commit not in (None, self.commit):
+            raise SystemExit(f"bench.ab: {file} is of --base {self.commit}, not {commit}: give another file")
+
+    def of(self, network: str, row: str) -> Seconds:
+        """The pairs of a row."""
+        return self.pairs.setdefault(network, {}).setdefault(row, [])
+
+    def add(self, network: str, row: str, seconds: tuple[float, float]) -> None:
+        """Add a pair."""
+        self.of(network, row).append(seconds)
+        console.print(self.line(network, row), highlight=False)
+        found = {
+            name: {row: self.figures(row, pairs) for row, pairs in rows.items() if pairs}
+            for name, rows in self.pairs.items()
+        }
+        self.write(self.file, "ab", found, {"base": self.commit, "pairs": self.pairs})
+
+    def figures(self, row: str, pairs: Seconds) -> dict[str, Any]:
+        """The figures of a row, and what it is compared with."""
+        return figures(pairs) | {"old_code": "explain" if row in ADAPTER else self.commit}
+
+    def line(self, network: str, row: str) -> str:
+        """One line on a row."""
+        return verdict(f"{network}/{row}", self.of(network, row))
+
+
+def run(base: Path | None, networks: list[str], rows: list[str], count: int, report: Report) -> None:
     """Add pairs until each row has enough, the networks in turn, so that a short run has some of all."""
     for i in track(range(count), "pairs", console=console, transient=True):
         for network in networks:
-            wanted = [row for row in rows if len(pairs.setdefault(f"{network}/{row}", [])) <= i]
-            if not wanted:
-                continue
-            for row, times in pair(base, network, wanted, i).items():
-                pairs[f"{network}/{row}"].append(times)
-                console.print(verdict(f"{network}/{row}", pairs[f"{network}/{row}"]), highlight=False)
-            if file is not None:
-                file.write_text(json.dumps(pairs, indent=1))
+            wanted = [row for row in rows if len(report.of(network, row)) <= i]
+            for row, seconds in all_pairs(base, network, wanted, i).items():
+                report.add(network, row, seconds)
 
 
 def main() -> None:
     """Compare two versions, or be one of the two processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", help="the commit to compare with")
-    parser.add_argument("--rows", default=",".join(ROWS), help="some of %(default)s")
+    parser.add_argument("--rows", default="caso,cafo,many", help=f"some of {', '.join(PHOTOGRAPHS)}")
     parser.add_argument("--models", default="lite0,resnet50")
     parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--json", type=Path, help="file for the seconds of each pair")
+    parser.add_argument("--json", type=Path, help="file for what was measured, for bench.publish --take")
     parser.add_argument("--serve", nargs=2, metavar=("MODEL", "ROWS"), help="be one of the two processes")
     arguments = parser.parse_args()
     if arguments.serve:
         network, rows = arguments.serve
         serve(network, rows.split(","))
         return
-    if unknown := set(arguments.rows.split(",")) - set(ROWS):
-        parser.error(f"--rows: {', '.join(sorted(unknown))}; may be {', '.join(ROWS)}")
-    if arguments.base is None:
-        parser.error("--base is needed")
-    file: Path | None = arguments.json
-    pairs: Pairs = json.loads(file.read_text()) if file is not None and file.exists() else {}
     networks, rows = arguments.models.split(","), arguments.rows.split(",")
-    with checkout(arguments.base) as base:
-        run(base, networks, rows, arguments.pairs, pairs, file)
-    lines = [verdict(f"{network}/{row}", pairs[f"{network}/{row}"]) for row in rows for network in networks]
+    if unknown := set(rows) - set(PHOTOGRAPHS):
+        parser.error(f"--rows: {', '.join(sorted(unknown))}; may be {', '.join(PHOTOGRAPHS)}")
+    if set(rows) <= set(ADAPTER):
+        report = Report(arguments.json, None)
+        run(None, networks, rows, arguments.pairs, report)
+    elif arguments.base is None:
+        parser.error("--base is needed for these rows")
+    else:
+        report = Report(arguments.json, short_name(arguments.base))
+        with checkout(arguments.base) as base:
+            run(base, networks, rows, arguments.pairs, report)
+    lines = [report.line(network, row) for row in rows for network in networks]
     console.print("\n".join(["", *lines]), highlight=False)
     if not all(line.endswith(": passes") for line in lines):
         sys.exit(1)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 import secondsight as ss
-from bench.measure import REPEATS, Row, timed, timing
+from bench.measure import REPEATS, timed, timing
+from bench.row import Row
 
 NOTE = (
     "Floor: one gradient, and for each H-product of caso one forward pass without a graph (as long as a tangent pass "
@@ -19,7 +20,7 @@ NOTE = (
 
 def floor(model: ss.Classifier, inputs: Iterable[Tensor], products: list[int]) -> Row:
     """One photograph for each number of products."""
-    row = Row("  floor for these H-products", products=list(products), note=NOTE)
+    row = Row("floor", products=list(products), note=NOTE)
     for x, count in zip(inputs, products, strict=True):
         passes = timing(model, x, lambda x=x: product_seconds(model, x))
         seconds = passes.unit + count * passes.result

@@ -6,42 +6,23 @@ median of ten taken right before and after what it is compared with.
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import torch
 from rich.console import Console
 from torch import Tensor
 
 import secondsight as ss
+from secondsight.config import Method, class_of
 
 T = TypeVar("T")
 
 REPEATS = 5
 console = Console(width=160)
-
-
-@dataclass
-class Row:
-    """One line of the table: a method on some photographs, with one number for each of them in every list.
-
-    gaps: relative, as certified; for the spectrum, what its caption says.
-    peak: bytes above the loaded network, on one photograph.
-    note: what the table's caption says of this row.
-    """
-
-    name: str
-    target: str = ""
-    costs: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    products: list[int] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
-    peak: int | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,12 +69,7 @@ def timing(model: ss.Classifier, x: Tensor, function: Callable[[], T]) -> Timing
     return Timing(result, seconds, statistics.median(before + after))
 
 
-def in_gradient_equivalents(model: ss.Classifier, x: Tensor, function: Callable[[], object]) -> tuple[float, float]:
-    """(g.e., seconds) of one call."""
-    measured = timing(model, x, function)
-    return measured.cost, measured.seconds
-
-
-def quantile(values: list[float], share: float) -> float:
-    """The smallest value that is not exceeded by the given share of them."""
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+def method_with(name: str, **options: Any) -> Method:
+    """A config by the name of its method, with those of the options that the method has."""
+    method = class_of(name)
+    return method(**{option: value for option, value in options.items() if option in method.options()})

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import secondsight as ss
+from bench.measure import method_with
 from bench.paper import Pearlmutter
 from bench.photographs import model as load
 
@@ -53,12 +54,13 @@ def work(model: ss.Classifier, x: Tensor, what: str, warm_up: bool) -> int:
             hessian = Pearlmutter(model, x)
             hessian.product(hessian.gradient)
     elif kind == "batch":
-        ss.explain(model, torch.stack([x] * (1 if warm_up else int(more))))
+        ss.explain(model, [x] * (1 if warm_up else int(more)))
     elif what == "caso-path":
-        ss.explain(model, x, certify="chosen" if warm_up else "path")
+        ss.explain(model, x, ss.CASO(certify="chosen" if warm_up else "path"))
     else:
         size = 10 if what in ("smoothgrad", "integrated-gradients") else None
-        ss.explain(model, x, method=what, n=2 if warm_up else 50, batch_size=size)
+        count = 2 if warm_up else 50
+        ss.explain(model, x, method_with(what, n=count, n_steps=count, batch_size=size))
     return 0
 
 

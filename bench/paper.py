@@ -9,11 +9,11 @@ from torch import Tensor
 
 import secondsight as ss
 from secondsight.operators.hessian_choice import hessian_at
-from secondsight.optim.certificate import certify
-from secondsight.optim.lambda_choice import LAMBDA1_VALUES
+from secondsight.optim.duality_gap import duality_gap
 from secondsight.optim.penalties import L1
 from secondsight.optim.problem import Problem
 from secondsight.paper.algorithm import backtracking_fista, power_iterations
+from secondsight.presets import LAMBDA1_VALUES
 
 
 class Pearlmutter:
@@ -67,9 +67,9 @@ def worst_gaps(model: ss.Classifier, x: Tensor, paper: PaperMaps) -> tuple[float
         for lambda1, delta in paper.maps.items():
             if lambda1 >= lambda1_max:
                 continue
-            e = ss.explain(model, x, lambda1=lambda1, lambda2=max(paper.lambda2, 1.0))
-            mu = 2 * paper.lambda2 - float(e.top_eigenvalue_bound)
+            e = ss.explain(model, x, ss.CASO(lambda1=lambda1, lambda2=max(paper.lambda2, 1.0)))
+            mu = 2 * paper.lambda2 - e.certificate.top_eigenvalue_bound
             problem = Problem(hessian.gradient, L1(), paper.lambda2, mu)
-            theirs.append(certify(problem, delta, hessian @ delta, lambda1).relative_gap)
-            ours.append(e.relative_gap)
+            theirs.append(duality_gap(problem, delta, hessian @ delta, lambda1).relative_gap)
+            ours.append(e.certificate.relative_gap)
     return max(theirs), max(ours)

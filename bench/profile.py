@@ -1,6 +1,6 @@
 """Where the time of one map goes.
 
-    python -m bench.profile [--model lite0] [--method caso] [--repeats 5] [--ops] [PHOTO]
+    python -m bench.profile [--model lite0] [--method caso] [--repeats 5] [--ops] [--json FILE] [PHOTO]
 
 Each part is timed by itself: what it spends inside another part counts there. --ops lists torch's own operations.
 """
@@ -8,44 +8,25 @@ Each part is timed by itself: what it spends inside another part counts there. -
 from __future__ import annotations
 
 import argparse
-import functools
-import importlib
-import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 import torch
 from rich.table import Table
 from torch import Tensor
 
 import secondsight as ss
+from bench import record
 from bench.measure import Timing, console, timing
 from bench.photographs import MODELS
+from bench.row import Figures
+from bench.stopwatch import Part, Stopwatch
 
 OPERATIONS = 15
 REST = "the rest"
 
 
-@dataclass(frozen=True)
-class Part:
-    """A function whose time has a name of its own.
-
-    within: counted only inside that part. Elsewhere its time stays with the part that calls it.
-    """
-
-    name: str
-    module: str
-    function: str
-    within: str | None = None
-    counted: bool = False
-
-
 PRODUCTS = "products: around their passes"
+PATH = "path on the basis"
 PARTS = (
     Part("forward pass, recorded", "operators.linearisation", "jacobian_at", counted=True),
     Part("gradient", "operators.linearisation", "Linearisation.gradient", counted=True),
@@ -55,53 +36,10 @@ PARTS = (
     Part("products: tangent pass", "operators.jacobian", "Jacobian.jvp", PRODUCTS, counted=True),
     Part("products: backward pass", "operators.jacobian", "Jacobian.vjp", PRODUCTS, counted=True),
     Part("spectrum: L and lambda2", "optim.caso", "CasoSolver.fix_lambda2"),
-    Part("path on the basis", "optim.caso", "CasoSolver.choose"),
+    Part(PATH, "optim.caso", "CasoSolver.choose"),
     Part("certificate", "optim.caso", "CasoSolver._certify"),
-    Part("result", "results.builder", "ExplanationBuilder.explanation"),
+    Part("result", "results.builder", "ResultBuilder.fields"),
 )
-
-
-class Stopwatch:
-    """Seconds and calls by part."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-        self.calls: Counter[str] = Counter()
-        self._open: list[str] = []
-        self._inner: list[float] = []
-
-    def call(self, part: Part, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if part.within is not None and part.within not in self._open:
-            return function(*args, **kwargs)
-        self._open.append(part.name)
-        self._inner.append(0.0)
-        start = time.perf_counter()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            spent = time.perf_counter() - start
-            self._open.pop()
-            self.seconds[part.name] += spent - self._inner.pop()
-            self.calls[part.name] += part.counted
-            if self._inner:
-                self._inner[-1] += spent
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """All parts replaced by timed versions, and put back."""
-        with ExitStack() as stack:
-            for part in PARTS:
-                *path, name = part.function.split(".")
-                owner = functools.reduce(getattr, path, importlib.import_module(f"secondsight.{part.module}"))
-                stack.enter_context(mock.patch.object(owner, name, self._timed(part, getattr(owner, name))))
-            yield
-
-    def _timed(self, part: Part, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            return self.call(part, function, *args, **kwargs)
-
-        return timed
 
 
 def profile(model: ss.Classifier, x: Tensor, method: str, repeats: int) -> tuple[Stopwatch, Timing[ss.Explanation]]:
@@ -110,12 +48,12 @@ def profile(model: ss.Classifier, x: Tensor, method: str, repeats: int) -> tuple
 
     def work() -> ss.Explanation:
         for _ in range(repeats):
-            e = ss.explain(model, x, method=method)
+            e = ss.explain(model, x, method)
         return e
 
     # The first call on a network pays for its checks.
-    ss.explain(model, x, method=method)
-    with watch.watching():
+    ss.explain(model, x, method)
+    with watch.watching(PARTS):
         measured = timing(model, x, work)
     watch.seconds[REST] = measured.seconds - sum(watch.seconds.values())
     return watch, measured
@@ -124,7 +62,7 @@ def profile(model: ss.Classifier, x: Tensor, method: str, repeats: int) -> tuple
 def table(watch: Stopwatch, measured: Timing[ss.Explanation], repeats: int) -> Table:
     e = measured.result
     total = measured.seconds / repeats
-    result = Table(title=f"{e.settings['model']}, {e.method}: {total:.3f} s, {total / measured.unit:.1f} g.e.")
+    result = Table(title=f"{e.model}, {e.method}: {total:.3f} s, {total / measured.unit:.1f} g.e.")
     for column in ("part", "calls", "seconds", "per cent", "g.e."):
         result.add_column(column, justify="left" if column == "part" else "right")
     for name in dict.fromkeys([*(part.name for part in PARTS), REST]):
@@ -134,8 +72,8 @@ def table(watch: Stopwatch, measured: Timing[ss.Explanation], repeats: int) -> T
             share = seconds / total
             shown = f"{calls:g}" if calls else ""
             result.add_row(name, shown, f"{seconds:.4f}", f"{share:.1%}", f"{seconds / measured.unit:.2f}")
-    if e.products:
-        one = sum(watch.seconds[part.name] for part in PARTS if part.name.startswith("products")) / repeats / e.products
+    if isinstance(e, ss.SecondOrderExplanation):
+        one = product_seconds(watch, e, repeats)
         result.caption = (
             f"{e.products} H-products, {one:.4f} s or {one / measured.unit:.2f} g.e. each;\n"
             f"one gradient takes {measured.unit:.4f} s."
@@ -143,10 +81,25 @@ def table(watch: Stopwatch, measured: Timing[ss.Explanation], repeats: int) -> T
     return result
 
 
+def product_seconds(watch: Stopwatch, e: ss.SecondOrderExplanation, repeats: int) -> float:
+    """Of one H-product: the passes and what is around them."""
+    names = {part.name for part in PARTS if part.name.startswith("products")}
+    return sum(watch.seconds[name] for name in names) / repeats / e.products
+
+
+def figures(watch: Stopwatch, measured: Timing[ss.Explanation], repeats: int) -> Figures:
+    """What is kept in bench/figures.json: in gradients, all of the map, its path and one H-product."""
+    e, total = measured.result, measured.seconds / repeats
+    found = {"ge": total / measured.unit, "path_ge": watch.seconds[PATH] / repeats / measured.unit}
+    if isinstance(e, ss.SecondOrderExplanation):
+        found["product_ge"] = product_seconds(watch, e, repeats) / measured.unit
+    return found
+
+
 def operations(model: ss.Classifier, x: Tensor, method: str) -> str:
     """The operations of torch that take most of the time of one call."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-        ss.explain(model, x, method=method)
+        ss.explain(model, x, method)
     return profiler.key_averages().table(sort_by="self_cpu_time_total", row_limit=OPERATIONS, max_name_column_width=45)
 
 
@@ -156,11 +109,15 @@ def main() -> None:
     parser.add_argument("--model", default="lite0", help=f"{', '.join(MODELS)}, or a name that load_model knows")
     parser.add_argument("--method", default="caso")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="file for what was measured, for bench.publish --take")
     parser.add_argument("--ops", action="store_true", help="also the operations of torch that take most")
     arguments = parser.parse_args()
     model = ss.load_model(MODELS.get(arguments.model, arguments.model))
     x = model.tensor(arguments.photograph)
-    console.print(table(*profile(model, x, arguments.method, arguments.repeats), arguments.repeats))
+    measured = profile(model, x, arguments.method, arguments.repeats)
+    console.print(table(*measured, arguments.repeats))
+    found = figures(*measured, arguments.repeats)
+    record.write(arguments.json, "profile", {arguments.model: {arguments.method: found}})
     if arguments.ops:
         print(operations(model, x, arguments.method))
 

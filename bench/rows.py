@@ -5,21 +5,23 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
-import torch
 from rich.progress import track
 from torch import Tensor
 
 import secondsight as ss
 from bench.floor import floor
-from bench.measure import REPEATS, Row, Timing, console, loss_gradient, timed, timing
+from bench.measure import REPEATS, Timing, console, loss_gradient, method_with, timed, timing
 from bench.memory import EIGENPAIRS, peak_bytes
 from bench.paper import paper_maps, worst_gaps
 from bench.photographs import photographs
+from bench.row import Row
+from secondsight.config import Method
 
 BATCHES = (4, 10, 40)
-CAPTUM = {"smoothgrad": "SmoothGrad", "integrated-gradients": "Integrated Gradients"}
+CAPTUM = ("smoothgrad", "integrated-gradients")
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Subject:
 
 
 def gradient(subject: Subject) -> Iterator[Row]:
-    row = Row("gradient of the loss: the unit")
+    row = Row("gradient")
     for x in subject.inputs(subject.counts.caso, row.name):
         one = loss_gradient(subject.model, x[None])
         row.seconds.append(statistics.median(timed(one) for _ in range(2 * REPEATS)))
@@ -67,28 +69,29 @@ def gradient(subject: Subject) -> Iterator[Row]:
 
 def caso(subject: Subject) -> Iterator[Row]:
     median, high = (7, 14) if subject.name == "resnet50" else (9, 18)
-    target = f"{median}, 95 %: {high}, memory 2"
-    row = _explained(subject, subject.counts.caso, "caso: certified map, path of 16", target, method="caso")
+    row = Row("caso", {"ge": median, "ge95": high, "peak_ratio": 2})
+    _explain_each(subject, subject.counts.caso, row, "caso")
     row.peak = subject.peak("caso")
     yield row
     yield floor(subject.model, subject.inputs(subject.counts.caso, "floor"), row.products)
 
 
 def cafo(subject: Subject) -> Iterator[Row]:
-    row = _explained(subject, subject.counts.caso, "cafo: exact map, path of 16", "1.3", method="cafo")
+    row = Row("cafo", {"ge": 1.3})
+    _explain_each(subject, subject.counts.caso, row, "cafo")
     row.peak = subject.peak("cafo")
     yield row
 
 
 def path(subject: Subject) -> Iterator[Row]:
     """Every point of the path certified, beside the default on the same photographs."""
-    row = Row("caso, all 16 points certified")
-    further = Row("  each further certified point", "1")
+    row, further = Row("path"), Row("further", {"ge": 1})
     further.note = "A further point costs what certifying all adds to certifying one, over the number of points added."
     for x in subject.inputs(subject.counts.path, row.name):
-        one, every = (_timed_explain(subject.model, x, x, certify=certify) for certify in ("chosen", "path"))
+        one, every = (_timed_explain(subject.model, x, ss.CASO(certify=certify)) for certify in ("chosen", "path"))
         _add(row, every)
-        row.gaps[-1] = max(_gap(point.relative_gap) for point in every.result.path)
+        # A point without a certificate counts as infinitely far.
+        row.gaps[-1] = max(inf if point.relative_gap is None else point.relative_gap for point in every.result.path)
         added = len(every.result.path) - 1
         further.costs.append((every.cost - one.cost) / added)
         further.seconds.append((every.seconds - one.seconds) / added)
@@ -102,31 +105,30 @@ def batch(subject: Subject) -> Iterator[Row]:
     inputs = list(subject.inputs(subject.counts.batch, "reading"))
     model = subject.model
     for size in (size for size in BATCHES if size <= len(inputs)):
-        row, apart = Row(f"caso, {size} in one call, each"), 0.0
+        row, apart = Row(f"batch-{size}", {"share": 0.7}), 0.0
         chunks = [inputs[i : i + size] for i in range(0, len(inputs) - size + 1, size)]
         for chunk in track(chunks, f"{model.name} {row.name}", console=console, transient=True):
             apart += sum(timed(lambda x=x: ss.explain(model, x)) for x in chunk[: size // 2])
-            call = _timed_explain(model, chunk[0], torch.stack(chunk))
+            call = timing(model, chunk[0], lambda chunk=chunk: ss.explain(model, chunk))
             apart += sum(timed(lambda x=x: ss.explain(model, x)) for x in chunk[size // 2 :])
             for e in call.result:
                 _add(row, Timing(e, call.seconds / size, call.unit))
-        share = sum(row.seconds) / apart
-        row.target = f"0.7 of one by itself (here {share:.2f})"
-        row.note = f"{size} in one call take {share:.2f} of the time that they take one by one."
+        row.also["share"] = sum(row.seconds) / apart
+        row.note = f"{size} in one call take {row.also['share']:.2f} of the time that they take one by one."
         row.peak = subject.peak(f"batch-{size}", slow=True)
         yield row
 
 
 def captum(subject: Subject) -> Iterator[Row]:
-    for method, name in CAPTUM.items():
-        title = f"Captum {name}-50, 10 at a time"
-        row = _explained(subject, subject.counts.captum, title, method=method, n=50, batch_size=10)
+    for method in CAPTUM:
+        row = Row(method)
+        _explain_each(subject, subject.counts.captum, row, method_with(method, n=50, n_steps=50, batch_size=10))
         row.peak = subject.peak(method, slow=True)
         yield row
 
 
 def eigenpairs(subject: Subject) -> Iterator[Row]:
-    row = Row(f"top {EIGENPAIRS} eigenpairs", "60")
+    row = Row("eigenpairs", {"ge": 60})
     row.note = "Gap of the eigenpairs: the largest residual |Hv - lambda v| over the largest eigenvalue."
     for x in subject.inputs(subject.counts.spectrum, row.name):
         measured = timing(subject.model, x, lambda x=x: ss.input_hessian(subject.model, x).eigh(EIGENPAIRS))
@@ -139,7 +141,7 @@ def eigenpairs(subject: Subject) -> Iterator[Row]:
 
 
 def factor(subject: Subject) -> Iterator[Row]:
-    row = Row("full factor, 1000 classes", "450, memory 1.3 GB")
+    row = Row("factor", {"ge": 450, "peak_gb": 1.3})
     row.note = "Gap of the factor B: |BB'g - Hg| over |Hg|; its memory is that beside B itself."
     for x in subject.inputs(subject.counts.spectrum, row.name):
         measured = timing(subject.model, x, lambda x=x: ss.input_hessian(subject.model, x).factor())
@@ -152,15 +154,15 @@ def factor(subject: Subject) -> Iterator[Row]:
 
 
 def smooth(subject: Subject) -> Iterator[Row]:
-    title = "smooth-caso, n = 50: certified map, path of 16"
-    row = _explained(subject, subject.counts.smooth, title, "200", method="smooth-caso", n=50)
+    row = Row("smooth-caso", {"ge": 200})
+    _explain_each(subject, subject.counts.smooth, row, ss.SmoothCASO(n=50))
     row.peak = subject.peak("smooth-caso", slow=True)
     yield row
 
 
 def baseline(subject: Subject) -> Iterator[Row]:
     """The paper's algorithm, and our certified gaps at the same penalties, for comparison."""
-    row, ours = Row("the paper's algorithm, 8 values"), [0.0]
+    row, ours = Row("paper"), [0.0]
     for x in subject.inputs(subject.counts.baseline, row.name):
         measured = timing(subject.model, x, lambda x=x: paper_maps(subject.model, x))
         _add_time(row, measured)
@@ -168,6 +170,7 @@ def baseline(subject: Subject) -> Iterator[Row]:
         theirs, us = worst_gaps(subject.model, x, measured.result)
         row.gaps.append(theirs)
         ours.append(us)
+    row.also["our_gap"] = max(ours)
     row.note = f"At the paper's eight values of lambda1 and its lambda2 our worst gap is {max(ours):.0e}."
     row.peak = subject.peak("paper", slow=True)
     yield row
@@ -187,31 +190,24 @@ ROWS: dict[str, tuple[Callable[[Subject], Iterator[Row]], str]] = {
 """In the order they are run, the longest last, with the field of Counts that says on how many photographs."""
 
 
-def _explained(subject: Subject, count: int, name: str, target: str = "", **options: Any) -> Row:
-    row = Row(name, target)
-    for x in subject.inputs(count, name):
-        _add(row, _timed_explain(subject.model, x, x, **options))
-    return row
+def _explain_each(subject: Subject, count: int, row: Row, method: Method | str) -> None:
+    for x in subject.inputs(count, row.name):
+        _add(row, _timed_explain(subject.model, x, method))
 
 
-def _timed_explain(model: ss.Classifier, x: Tensor, explained: Tensor, **options: Any) -> Timing[Any]:
-    """Of one input or a batch, in gradients at x."""
-    return timing(model, x, lambda: ss.explain(model, explained, **options))
+def _timed_explain(model: ss.Classifier, x: Tensor, method: Method | str) -> Timing[Any]:
+    return timing(model, x, lambda: ss.explain(model, x, method))
 
 
 def _add(row: Row, measured: Timing[ss.Explanation]) -> None:
     _add_time(row, measured)
     e = measured.result
-    if e.products is not None:
+    if isinstance(e, ss.SparseExplanation):
+        row.gaps.append(e.certificate.relative_gap)
+    if isinstance(e, ss.SecondOrderExplanation):
         row.products.append(e.products)
-        row.gaps.append(_gap(e.relative_gap))
 
 
 def _add_time(row: Row, measured: Timing[Any]) -> None:
     row.costs.append(measured.cost)
     row.seconds.append(measured.seconds)
-
-
-def _gap(relative: float | None) -> float:
-    """What has no certificate counts as infinitely far."""
-    return float("inf") if relative is None else relative

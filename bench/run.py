@@ -10,25 +10,24 @@ the loaded network, in a process of its own.
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
 import secondsight as ss
-from bench.measure import Row, console
+from bench import record
+from bench.measure import console
 from bench.photographs import model as load
+from bench.row import Figures, Row
 from bench.rows import ROWS, Counts, Subject, gradient
 from bench.table import line, table
-from secondsight.results.explanation import write_whole
 
 QUICK = Counts(caso=2, path=1, batch=4, captum=1, smooth=1, spectrum=1, baseline=0)
 
 
 class Report:
-    """The rows so far: printed and, if wanted, written as they come."""
+    """The rows so far, by network: printed and, if wanted, written as they come."""
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
@@ -37,33 +36,30 @@ class Report:
     def add(self, network: str, row: Row) -> None:
         self.rows.setdefault(network, []).append(row)
         console.print(line(row, self.gradient_peak(network)), highlight=False)
-        if self.file is not None:
-            text = json.dumps(self.record(), indent=1)
-            write_whole(self.file, lambda file: file.write(text.encode()))
+        figures = {name: self.figures(name) for name in self.rows}
+        record.write(self.file, "run", figures, {name: list(map(asdict, rows)) for name, rows in self.rows.items()})
 
     def gradient_peak(self, network: str) -> int | None:
         return self.rows[network][0].peak
 
-    def record(self) -> dict[str, Any]:
-        networks = {network: [asdict(row) for row in rows] for network, rows in self.rows.items()}
-        return {"torch": torch.__version__, "threads": torch.get_num_threads(), "networks": networks}
+    def figures(self, network: str) -> dict[str, Figures]:
+        return {row.key: row.figures(self.gradient_peak(network)) for row in self.rows[network]}
 
-    def show(self, network: str) -> None:
-        title = f"{network}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    def show(self, network: str, name: str) -> None:
+        title = f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}"
         console.print(table(title, self.rows[network], self.gradient_peak(network)))
 
 
 def bench(subject: Subject, wanted: list[str], report: Report) -> None:
-    network = subject.model.name
     # The first call on a network pays for its checks.
     ss.explain(subject.model, ss.example_photograph())
     try:
         for measure in (gradient, *(ROWS[name][0] for name in wanted)):
             for row in measure(subject):
-                report.add(network, row)
+                report.add(subject.name, row)
     finally:
-        if network in report.rows:
-            report.show(network)
+        if subject.name in report.rows:
+            report.show(subject.name, subject.model.name)
 
 
 def counts(arguments: argparse.Namespace) -> Counts:
@@ -93,8 +89,10 @@ def main() -> None:
     parser.add_argument("--spectrum", type=int, default=2, help="photographs for eigenpairs and factor")
     parser.add_argument("--baseline", type=int, default=3, help="photographs for the paper's algorithm")
     parser.add_argument("--quick", action="store_true", help="a smoke run: two photographs, one for slow rows")
-    parser.add_argument("--json", type=Path, help="file for the raw numbers")
+    parser.add_argument("--json", type=Path, help="file for what was measured, for bench.publish --take")
     arguments = parser.parse_args()
+    if arguments.quick and arguments.json:
+        parser.error("--quick measures too little for --json")
     wanted = arguments.rows.split(",")
     if unknown := set(wanted) - set(ROWS):
         parser.error(f"--rows: {', '.join(sorted(unknown))}; may be {', '.join(ROWS)}")

@@ -1,16 +1,15 @@
 """How the cost grows with the picture, the classes, the photographs in one call and the threads.
 
-    python -m bench.scaling [--quick] [--repeats 3] [--out out/bench]
+    python -m bench.scaling [--quick] [--repeats 3] [--plot FILE.png] [--json FILE]
 
 Needs nothing but the project: EfficientNet-Lite0 and the bundled photograph at other sizes, and a small network with as
-many classes as wanted. Writes scaling.png (seconds, log-log, with the slope of each line) and scaling.json.
+many classes as wanted. The plot has seconds, log-log, with the slope of each line.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import json
 import math
 import os
 import statistics
@@ -18,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +26,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 import secondsight as ss
+from bench import record
 from bench.measure import REPEATS, console, loss_gradient, timed
 
 METHODS = ("gradient", "cafo", "caso")
@@ -39,7 +38,7 @@ SMALL_SIDE = 64
 
 @dataclass(frozen=True)
 class Setting:
-    """One point of an axis: a network, a batch for it, and the threads."""
+    """One point of an axis: a network, inputs for it in one tensor, and the threads."""
 
     value: int
     model: ss.Classifier
@@ -51,11 +50,13 @@ class Setting:
 class Axis:
     """What was measured along one axis, a number for each value in every list.
 
+    key: its name in bench/figures.json.
     seconds: of the whole call, the median of its repeats.
     costs: the same for each input, in gradients of one input under the same setting.
     products: H-products of caso, in the mean over the inputs.
     """
 
+    key: str
     name: str
     values: list[int] = field(default_factory=list)
     seconds: dict[str, list[float]] = field(default_factory=lambda: {method: [] for method in METHODS})
@@ -67,7 +68,7 @@ class Axis:
         model, batch = setting.model, setting.batch
         with threads(setting.threads):
             # The first call pays for checks and buffers.
-            explanations = ss.explain(model, batch)
+            explanations = ss.explain(model, list(batch))
             unit = _median(max(repeats, REPEATS), loss_gradient(model, batch[:1]))
             for method in METHODS:
                 work = loss_gradient(model, batch) if method == "gradient" else _explain(model, batch, method)
@@ -81,6 +82,20 @@ class Axis:
         if len(self.values) < 2:
             return math.nan
         return float(np.polyfit(np.log(self.values), np.log(self.seconds[method]), 1)[0])
+
+    def figures(self) -> dict[str, object]:
+        """The ends of the axis, the costs and products of caso along it, and the seconds and slope of each method."""
+        caso = {
+            "ge_least": min(self.costs["caso"]),
+            "ge_most": max(self.costs["caso"]),
+            "products_least": min(self.products),
+            "products_most": max(self.products),
+        }
+        methods = {
+            method: {"from": self.seconds[method][0], "to": self.seconds[method][-1], "slope": self.slope(method)}
+            for method in METHODS
+        }
+        return {"from": self.values[0], "to": self.values[-1]} | caso | methods
 
     def table(self) -> Table:
         table = Table(title=f"cost against {self.name}")
@@ -133,24 +148,26 @@ def photograph(model: ss.Classifier, count: int = 1) -> Tensor:
     return torch.stack([(x.flip(-1) if i % 2 else x) * (1 - i / 32) for i in range(count)])
 
 
-def axes(quick: bool) -> dict[str, list[Setting]]:
-    """All that is to be measured."""
+def axes(quick: bool) -> dict[tuple[str, str], list[Setting]]:
+    """All that is to be measured, by the key and the name of the axis."""
     sizes, classes, batches = (SIZES[:2], CLASSES[:3], BATCHES[:2]) if quick else (SIZES, CLASSES, BATCHES)
     usual, most = torch.get_num_threads(), os.cpu_count() or 1
     counts = sorted({*(2**i for i in range(most.bit_length()) if 2**i <= most), most})
     side = 112 if quick else 224
     standard = lite0(side)
     return {
-        "side of the picture, pixels (EfficientNet-Lite0)": [
+        ("side", "side of the picture, pixels (EfficientNet-Lite0)"): [
             Setting(n, model, photograph(model), usual) for n in sizes for model in [lite0(n)]
         ],
-        f"classes (small network at {SMALL_SIDE} pixels)": [
+        ("classes", f"classes (small network at {SMALL_SIDE} pixels)"): [
             Setting(n, model, photograph(model), usual) for n in classes for model in [small(n)]
         ],
-        f"photographs in one call (EfficientNet-Lite0 at {side})": [
+        ("photographs", f"photographs in one call (EfficientNet-Lite0 at {side})"): [
             Setting(n, standard, photograph(standard, n), usual) for n in batches
         ],
-        f"threads (EfficientNet-Lite0 at {side})": [Setting(n, standard, photograph(standard), n) for n in counts],
+        ("thread-count", f"threads (EfficientNet-Lite0 at {side})"): [
+            Setting(n, standard, photograph(standard), n) for n in counts
+        ],
     }
 
 
@@ -170,39 +187,36 @@ def figure(measured: list[Axis]) -> Figure:
     return result
 
 
-def record(measured: list[Axis]) -> dict[str, Any]:
-    slopes = [{method: axis.slope(method) for method in METHODS} for axis in measured]
-    numbers = [asdict(axis) | {"slopes": slope} for axis, slope in zip(measured, slopes, strict=True)]
-    return {"torch": torch.__version__, "axes": numbers}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke run: the smallest values, once each")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path("out/bench"))
+    parser.add_argument("--plot", type=Path, help="PNG file for the plot")
+    parser.add_argument("--json", type=Path, help="file for what was measured, for bench.publish --take")
     arguments = parser.parse_args()
+    if arguments.quick and arguments.json:
+        parser.error("--quick measures too little for --json")
     repeats = 1 if arguments.quick else arguments.repeats
     wanted = axes(arguments.quick)
     measured = []
-    arguments.out.mkdir(parents=True, exist_ok=True)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("scaling", total=sum(map(len, wanted.values())))
-        for name, settings in wanted.items():
-            axis = Axis(name)
+        for (key, name), settings in wanted.items():
+            axis = Axis(key, name)
             measured.append(axis)
             for setting in settings:
                 progress.update(task, description=f"{name}: {setting.value}")
                 axis.add(setting, repeats)
                 progress.advance(task)
             console.print(axis.table())
-            (arguments.out / "scaling.json").write_text(json.dumps(record(measured), indent=1), "utf-8")
-    figure(measured).savefig(arguments.out / "scaling.png", dpi=110)
-    console.print(f"{arguments.out / 'scaling.png'}, {arguments.out / 'scaling.json'}")
+            figures = {axis.key: axis.figures() for axis in measured}
+            record.write(arguments.json, "scaling", figures, list(map(asdict, measured)))
+    if arguments.plot is not None:
+        figure(measured).savefig(arguments.plot, dpi=110)
 
 
 def _explain(model: ss.Classifier, batch: Tensor, method: str) -> Callable[[], object]:
-    return lambda: ss.explain(model, batch, method=method)
+    return lambda: ss.explain(model, list(batch), method)
 
 
 def _median(repeats: int, work: Callable[[], object]) -> float:

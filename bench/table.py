@@ -1,58 +1,37 @@
-"""One table per network, each row also as a line of its own, for a run may be cut short."""
+"""The table of one network on the terminal, each row also as a line of its own, because a run may be cut short."""
 
 from __future__ import annotations
 
-import statistics
-
 from rich.table import Table
 
-from bench.measure import Row, quantile
+from bench.row import COLUMNS, LIMITS, Figures, Row, cells, limits
 
-COLUMNS = (
-    "method",
-    "photos",
-    "g.e. median",
-    "g.e. 95 %",
-    "seconds",
-    "products",
-    "worst gap",
-    "peak GB",
-    "peak / gradient",
-    "target, g.e.",
-)
+TITLES = ("method", *(title for title, _ in COLUMNS.values()), "limits")
 
 
-def cells(row: Row, gradient_peak: int | None) -> list[str]:
-    """What the table shows of a row, in the order of COLUMNS."""
-    peak = "" if row.peak is None else f"{row.peak / 1e9:.2f}"
-    ratio = f"{row.peak / gradient_peak:.2f}" if row.peak is not None and gradient_peak else ""
-    return [
-        row.name,
-        str(len(row.costs)),
-        f"{statistics.median(row.costs):.1f}",
-        f"{quantile(row.costs, 0.95):.1f}",
-        f"{statistics.median(row.seconds):.2f}",
-        f"{statistics.median(row.products):g}" if row.products else "",
-        f"{max(row.gaps):.0e}" if row.gaps else "",
-        peak,
-        ratio,
-        row.target,
-    ]
+def shown(row: Row, gradient_peak: int | None) -> list[str]:
+    """What the table shows of a row, in the order of TITLES."""
+    figures = row.figures(gradient_peak)
+    return [row.name, *cells(figures), limits_text(figures)]
+
+
+def limits_text(figures: Figures) -> str:
+    """The limits of a row in words."""
+    return ", ".join(f"{LIMITS[name]} {limit:g}" for name, limit in limits(figures).items())
 
 
 def line(row: Row, gradient_peak: int | None) -> str:
     """The same in one line of text."""
-    name, *rest = cells(row, gradient_peak)
-    pairs = zip(COLUMNS[1:], rest, strict=True)
-    return f"{name.strip()}: " + "; ".join(f"{column} {cell}" for column, cell in pairs if cell)
+    name, *rest = shown(row, gradient_peak)
+    return f"{name}: " + "; ".join(f"{title} {cell}" for title, cell in zip(TITLES[1:], rest, strict=True) if cell)
 
 
 def table(title: str, rows: list[Row], gradient_peak: int | None) -> Table:
     caption = "\n".join(row.note for row in rows if row.note)
     result = Table(title=title, caption=caption, caption_justify="left")
-    for i, column in enumerate(COLUMNS):
-        is_text = i in (0, len(COLUMNS) - 1)
-        result.add_column(column, justify="left" if is_text else "right", no_wrap=is_text)
+    for column in TITLES:
+        is_text = column in (TITLES[0], TITLES[-1])
+        result.add_column(column, justify="left" if is_text else "right", no_wrap=column == TITLES[0])
     for row in rows:
-        result.add_row(*cells(row, gradient_peak))
+        result.add_row(*shown(row, gradient_peak))
     return result

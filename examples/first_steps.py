@@ -13,7 +13,7 @@ e = ss.explain(model, photograph)
 
 print(f"The network sees a {e.label} (p = {e.probability:.2f}).")
 print(f"{e.sparsity:.1%} of the pixels are exactly zero in the map.")
-print(f"No other map is better by more than {e.relative_gap:.1e} of the objective ({e.certified}).")
+print(f"No other map is better by more than {e.certificate.relative_gap:.1e} of the objective ({e.certificate.basis}).")
 print(e.second_order.sentence)
 
 # The picture: input, CAFO, CASO, overlay, and the maps along lambda1. In a notebook, `e` alone shows it.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from secondsight import Classifier
+from secondsight import Classifier, Method
+from secondsight.config import method_of
 
 
 @dataclass(frozen=True)
@@ -93,3 +95,9 @@ CURVED = [
     Case("sigmoid-two-classes", lively(_mlp(nn.Sigmoid, 8, 2), 10), _input(8), False),
 ]
 CASES = PIECEWISE_LINEAR + CURVED
+
+
+def configured(method: str, **options: Any) -> Method:
+    """The config of a method with those of the options that it has."""
+    config = method_of(method)
+    return config.with_options(**{name: value for name, value in options.items() if config.has(name)})

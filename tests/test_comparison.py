@@ -11,11 +11,11 @@ from matplotlib.colors import to_rgba
 from PIL import Image
 
 import secondsight as ss
-from cases import PIECEWISE_LINEAR, Case
+from cases import PIECEWISE_LINEAR, Case, configured
 from secondsight.comparison import COLUMNS
-from secondsight.optim.lambda_choice import LAMBDA1_VALUES
+from secondsight.groups import zero_share
 from secondsight.plotting.figures import CHOSEN
-from secondsight.results.explanation import zero_share
+from secondsight.presets import LAMBDA1_VALUES
 
 PICTURES = [case for case in PIECEWISE_LINEAR if case.x.ndim == 3]
 
@@ -28,7 +28,7 @@ def test_every_column_is_the_method_itself(case: Case) -> None:
     assert tuple(entry.method for entry in entries) == COLUMNS
     by_name = {entry.method: entry.explanation for entry in entries}
     for method in ("gradient", "smoothgrad", "integrated-gradients", "cafo", "caso", "smooth-cafo", "smooth-caso"):
-        alone = ss.explain(model, case.x, method, target=1, n=4, seed=3)
+        alone = ss.explain(model, case.x, configured(method, n=4), target=1, seed=3)
         assert torch.equal(by_name[method].delta, alone.delta)
     assert all(entry.gradient_equivalents > 0 for entry in entries)
 
@@ -47,11 +47,24 @@ def test_the_clipped_gradient_has_the_pixels_of_caso() -> None:
     assert float(weight[kept.any(0)].min()) >= float(weight[~kept.any(0)].max())
 
 
+def test_a_method_may_have_options_of_its_own() -> None:
+    """The clipped gradient explains the score that was asked for."""
+    case = PICTURES[0]
+    methods = ["caso", ss.CASO(c1=1), "smoothgrad(n=2)", "clipped-gradient"]
+    (entries,) = ss.compare(case.classifier(), case.x, methods, lambda1="10%", score="loss").rows
+    assert [entry.method for entry in entries] == ["caso", "caso(c1=1.0)", "smoothgrad(n=2)", "clipped-gradient"]
+    found = [entry.explanation.method for entry in entries]
+    assert found[:2] == [ss.CASO(lambda1="10%", c1="0.25L"), ss.CASO(lambda1="10%", c1=1)]
+    assert found[2:] == [ss.SmoothGrad(n=2, score="loss"), ss.Gradient(score="loss")]
+    by_words = ss.compare(case.classifier(), case.x, "caso(c1=1,lambda1=(0,0.1)),cafo").rows[0]
+    assert [entry.method for entry in by_words] == ["caso(c1=1,lambda1=(0,0.1))", "cafo"]
+
+
 def test_groups_go_to_the_methods_that_have_them() -> None:
     case = PICTURES[0]
     (entries,) = ss.compare(case.classifier(), case.x, "gradient,caso,clipped-gradient", groups="patch:2").rows
     gradient, caso, clipped = (entry.explanation for entry in entries)
-    assert gradient.groups is None
+    assert not hasattr(gradient, "groups")
     assert caso.groups is not None
     assert clipped.sparsity == pytest.approx(zero_share(caso.delta), abs=1e-9)
 
@@ -67,9 +80,9 @@ def test_a_row_for_each_network_and_a_second_one_times_input(tmp_path: Path) -> 
     methods = ["cafo", "integrated-gradients", "smoothgrad"]
     comparison = ss.compare(models, path, methods, n=3, times_input=True)
     assert comparison.name == "photo.png"
-    assert [row[0].explanation.settings["model"] for row in comparison.rows] == ["first", "second"]
+    assert [row[0].explanation.model for row in comparison.rows] == ["first", "second"]
     for row in comparison.rows:
-        assert not row[1].explanation.settings["times_input"]
+        assert row[1].explanation.method == ss.IntegratedGradients(times_input=False)
     figure = comparison.figure()
     assert len(figure.axes) == 2 * 2 * (1 + len(methods))
     captions = [axes.get_title() for axes in figure.axes]
@@ -81,14 +94,14 @@ def test_a_row_for_each_network_and_a_second_one_times_input(tmp_path: Path) -> 
     with pytest.raises(ss.InputError, match=r"\.png"):
         comparison.save(tmp_path / "grid.pdf")
     plain = ss.compare(models[0], path, methods, n=3).rows[0][1].explanation
-    assert plain.settings["times_input"]
+    assert plain.method == ss.IntegratedGradients()
 
 
 def test_methods_are_told_as_they_begin() -> None:
     case = PICTURES[0]
     begun: list[str] = []
     ss.compare(case.classifier(), case.x, "cafo,clipped-gradient", started=begun.append)
-    assert begun == ["gradient", "caso", "cafo"]
+    assert begun == ["cafo", "gradient", "caso"]
 
 
 def test_compare_refuses() -> None:
@@ -98,6 +111,8 @@ def test_compare_refuses() -> None:
         ss.compare(model, case.x, "cafo,casso")
     with pytest.raises(ss.InputError, match="methods must be all, or some of gradient"):
         ss.compare(model, case.x, [])
+    with pytest.raises(ss.InputError, match="n must be an option of smoothgrad, smooth-cafo, smooth-caso, not of cafo"):
+        ss.compare(model, case.x, "cafo,caso", n=3)
     with pytest.raises(ss.InputError, match="models must be at least one"):
         ss.compare([], case.x)
     table = PIECEWISE_LINEAR[0]
@@ -109,9 +124,9 @@ def test_compare_refuses() -> None:
 @pytest.mark.parametrize("groups", ["none", "patch:2"])
 def test_sweep(groups: str, tmp_path: Path) -> None:
     case = PICTURES[0]
-    sweep = ss.sweep(case.classifier(), case.x, groups=groups, sparsity_range=(0.1, 1.0))
+    sweep = ss.sweep(case.classifier(), case.x, ss.CASO(groups=groups, sparsity_range=(0.1, 1.0)))
     for cafo, caso in (sweep.paper, sweep.path):
-        assert (cafo.method, caso.method) == ("cafo", "caso")
+        assert (type(cafo.method), type(caso.method)) == (ss.CAFO, ss.CASO)
         assert cafo.lambda2 == caso.lambda2
         assert [p.lambda1 for p in cafo.path] == pytest.approx([p.lambda1 for p in caso.path], rel=1e-9)
     lambdas = [point.lambda1 for point in sweep.paper[1].path]
@@ -144,11 +159,11 @@ def test_a_list_of_lambda1_is_chosen_from_as_in_the_paper() -> None:
     largest = ss.explain(model, case.x).lambda1_max
     assert largest is not None
     values = [largest * share for share in (0.01, 0.5, 0.3, 0.7, 0.5, 2.0)]
-    e = ss.explain(model, case.x, lambda1=values, sparsity_range=(0.2, 1.0))
+    e = ss.explain(model, case.x, ss.CASO(lambda1=values, sparsity_range=(0.2, 1.0)))
     assert [point.lambda1 for point in e.path] == pytest.approx(sorted(set(values), reverse=True))
     in_range = [point.lambda1 for point in e.path if 0.2 <= point.sparsity < 1]
     assert e.lambda1 == min(in_range)
     with pytest.raises(ss.InputError, match="lambda1 must be at least one number"):
-        ss.explain(model, case.x, lambda1=[])
+        ss.explain(model, case.x, ss.CASO(lambda1=[]))
     with pytest.raises(ss.InputError, match="lambda1 must be a finite number"):
-        ss.explain(model, case.x, lambda1=[0.1, -1.0])
+        ss.explain(model, case.x, ss.CASO(lambda1=[0.1, -1.0]))

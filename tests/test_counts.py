@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 import secondsight as ss
 from cases import lively
+from secondsight.config import method_of
 
 CASO_PRODUCTS = 4
 """Three fix lambda2 (at the gradient, a random probe and the top eigenvector of these); one certifies the map."""
@@ -106,13 +107,13 @@ def counted(subject: Subject, work: Callable[[], Any]) -> tuple[Any, Counts]:
     with Counter() as counter:
         result = work()
     convolutions = sum(isinstance(module, nn.Conv2d) for module in subject.model.net.modules())
-    products = result.products if isinstance(result, ss.Explanation) else 0
+    products = result.products if isinstance(result, ss.SecondOrderExplanation) else 0
     return result, Counts(products, counter.forward / convolutions, counter.backward / convolutions, counter.largest)
 
 
 @functools.cache
 def explained(subject: Subject, method: str, **options: Any) -> tuple[ss.Explanation, Counts]:
-    return counted(subject, lambda: ss.explain(subject.model, subject.x, method, **options))
+    return counted(subject, lambda: ss.explain(subject.model, subject.x, method_of(method, **options)))
 
 
 def small() -> Subject:
@@ -156,7 +157,7 @@ def bounds(subject: Subject, method: str) -> Counts:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_map_costs_no_more(subject: Subject, method: str) -> None:
     e, counts = explained(subject, method, **METHODS[method])
-    assert e.relative_gap <= 1e-4
+    assert e.certificate.relative_gap <= 1e-4
     assert len(e.path) >= 12
     assert counts.beyond(bounds(subject, method)) == {}
 

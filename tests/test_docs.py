@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -14,14 +15,12 @@ from pathlib import Path
 
 import pytest
 import torch
-import typer
 
 import secondsight as ss
-from secondsight.cli import app
+from secondsight.cli import command_for
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-COMMAND = typer.main.get_command(app)
 
 
 def name_of(page: Path) -> str:
@@ -69,13 +68,18 @@ def test_commands_exist(page: Path, line: str) -> None:
     if words[0] == "pip":
         return
     assert words[0] == "secondsight"
-    command, args = COMMAND, words[1:]
+    command, args = command_for(words[1:]), words[1:]
     while hasattr(command, "commands"):
         name, *args = args
         assert name in command.commands
         command = command.commands[name]
     # Parsing refuses unknown options and values; nothing runs.
     command.make_context(name, [word for word in args if word != "--help"])
+
+
+def test_the_page_of_options_says_what_the_configs_say() -> None:
+    page = runpy.run_path(str(ROOT / "scripts" / "options_page.py"))
+    assert page["PAGE"].read_text("utf-8") == page["page"](), "run python scripts/options_page.py"
 
 
 def test_extras_exist() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import skimage.data
@@ -14,7 +15,9 @@ from torch import Tensor, nn
 import secondsight as ss
 from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
 from reference import Quadratic, gauss_newton, gradient, hessian
+from secondsight.config import method_of
 from secondsight.operators.jacobian import solver_device
+from secondsight.results.first_order import first_order_map
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +37,16 @@ def dense_problem(case: Case, e: ss.Explanation, curved: bool = True) -> Quadrat
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_caso_is_the_optimum_of_the_papers_objective(case: Case) -> None:
-    e = ss.explain(case.classifier(), case.x, lambda1="auto", tolerance=1e-7, sparsity_range=(0.3, 1.0), certify="path")
-    assert e.certified == "estimated"
+    method = ss.CASO(c1=10.0, lambda1="auto", tolerance=1e-7, sparsity_range=(0.3, 1.0), certify="path")
+    e = ss.explain(case.classifier(), case.x, method)
+    assert e.certificate.holds
+    assert e.certificate.basis == "estimated"
     exact = dense_problem(case, e)
     best = exact.optimum()
-    assert exact.objective(best) - exact.objective(e.delta.flatten()) <= e.gap + 1e-12
+    assert exact.objective(best) - exact.objective(e.delta.flatten()) <= e.certificate.gap + 1e-12
     top = float(torch.linalg.eigvalsh(exact.h)[-1])
     assert e.lambda2 == pytest.approx(max(top, 0) / 2 + 10, rel=0.05)
-    assert e.top_eigenvalue_bound is not None
-    assert float(e.top_eigenvalue_bound) >= top * (1 - 1e-6) - 1e-9
+    assert e.certificate.top_eigenvalue_bound >= top * (1 - 1e-6) - 1e-9
     for point in e.path:
         here = Quadratic(exact.g, exact.h, point.lambda1, e.lambda2)
         assert point.objective == pytest.approx(here.objective(here.optimum()), rel=1e-5)
@@ -50,42 +54,60 @@ def test_caso_is_the_optimum_of_the_papers_objective(case: Case) -> None:
 
 @pytest.mark.parametrize("case", PIECEWISE_LINEAR, ids=str)
 def test_a_proven_bound_is_the_top_eigenvalue(case: Case) -> None:
-    e = ss.explain(case.classifier(), case.x, bound="proven")
+    e = ss.explain(case.classifier(), case.x, ss.CASO(c1=10.0, bound="proven"))
     top = float(torch.linalg.eigvalsh(gauss_newton(case.net, case.x))[-1])
-    assert e.certified == "proven"
+    assert e.certificate.holds
+    assert e.certificate.basis == "proven"
     assert e.top_eigenvalue == pytest.approx(top, rel=1e-5)
     assert e.lambda2 == pytest.approx(top / 2 + 10, rel=1e-5)
+    relative = ss.explain(case.classifier(), case.x, ss.CASO(bound="proven"))
+    assert relative.certificate.holds
+    assert relative.lambda2 == pytest.approx(top * (1 / 2 + 0.25), rel=1e-5)
 
 
 @pytest.mark.parametrize("case", CURVED, ids=str)
 def test_a_proven_bound_of_a_small_indefinite_hessian(case: Case) -> None:
-    e = ss.explain(case.classifier(), case.x, bound="proven")
+    e = ss.explain(case.classifier(), case.x, ss.CASO(bound="proven"))
     top = float(torch.linalg.eigvalsh(hessian(case.net, case.x, e.target))[-1])
-    assert e.certified == "proven"
+    assert e.certificate.holds
+    assert e.certificate.basis == "proven"
     assert e.top_eigenvalue == pytest.approx(max(top, 0), rel=1e-5, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_cafo_is_exact(case: Case) -> None:
-    e = ss.explain(case.classifier(), case.x, method="cafo", target=0, lambda1=0.3 * 1e-2)
+    e = ss.explain(case.classifier(), case.x, ss.CAFO(c1=10.0, lambda1=0.3 * 1e-2), target=0)
     best = dense_problem(case, e, curved=False).optimum()
     torch.testing.assert_close(e.delta.flatten(), best, rtol=1e-9, atol=1e-12)
-    assert (e.gap, e.relative_gap, e.certified, e.products) == (0, 0, "proven", 0)
+    proof = e.certificate
+    assert (proof.gap, proof.relative_gap, proof.tolerance, proof.top_eigenvalue_bound) == (0, 0, 0, 0)
+    assert proof.holds
+    assert proof.basis == "exact"
     assert e.lambda2 == 10
-    assert e.second_order is None
-    assert not bool(e.support.undecided.any())
+    assert not bool(proof.support.undecided.any())
+    for name in ("products", "curvature", "top_eigenvalue", "second_order"):
+        with pytest.raises(AttributeError, match=f"the result of cafo has no {name}: only caso, smooth-caso have one"):
+            getattr(e, name)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_cafo_of_inputs_with_units_is_as_long_as_its_gradient_is_short(case: Case) -> None:
+    e = ss.explain(case.classifier(), case.x, ss.CAFO(lambda1=0.3 * 1e-2), target=0)
+    problem = dense_problem(case, e, curved=False)
+    torch.testing.assert_close(e.delta.flatten(), problem.optimum(), rtol=1e-9, atol=1e-12)
+    assert e.lambda2 == pytest.approx(0.25 * float(problem.g @ problem.g), rel=1e-9)
 
 
 def test_cafo_of_a_caso_explanation_shares_its_penalties() -> None:
     case = PIECEWISE_LINEAR[3]
     e = ss.explain(case.classifier(), case.x)
-    cafo = ss.explain(case.classifier(), case.x, method="cafo", lambda1=e.lambda1, lambda2=e.lambda2)
-    torch.testing.assert_close(e.cafo(), cafo.delta)
+    cafo = ss.explain(case.classifier(), case.x, ss.CAFO(lambda1=e.lambda1, lambda2=e.lambda2))
+    torch.testing.assert_close(first_order_map(e), cafo.delta)
 
 
 def test_gauss_newton_on_request() -> None:
     case = CURVED[0]
-    e = ss.explain(case.classifier(), case.x, curvature="gauss-newton", lambda1=0.0, tolerance=1e-10)
+    e = ss.explain(case.classifier(), case.x, ss.CASO(curvature="gauss-newton", lambda1=0.0, tolerance=1e-10))
     h = gauss_newton(case.net, case.x)
     expected = torch.linalg.solve(2 * e.lambda2 * torch.eye(len(h)) - h, gradient(case.net, case.x, e.target))
     torch.testing.assert_close(e.delta, expected, rtol=1e-5, atol=1e-9)
@@ -96,7 +118,7 @@ def test_gauss_newton_on_request() -> None:
 def test_a_batch_gives_what_its_items_give(case: Case) -> None:
     model = case.classifier()
     batch = torch.stack([case.x, case.x * 0.5, 1 - case.x])
-    together = ss.explain(model, batch, target=[0, None, 1])
+    together = ss.explain(model, list(batch), target=[0, None, 1])
     assert [e.target for e in together][::2] == [0, 1]
     for x, target, e in zip(batch, (0, None, 1), together, strict=True):
         alone = ss.explain(case.classifier(), x, target=target)
@@ -107,7 +129,7 @@ def test_a_batch_gives_what_its_items_give(case: Case) -> None:
 def test_targets_as_tensors() -> None:
     case = PIECEWISE_LINEAR[0]
     assert ss.explain(case.classifier(), case.x, target=torch.tensor(2)).target == 2
-    batch = ss.explain(case.classifier(), torch.stack([case.x, case.x]), target=torch.tensor([2, 0]))
+    batch = ss.explain(case.classifier(), [case.x, case.x], target=torch.tensor([2, 0]))
     assert [e.target for e in batch] == [2, 0]
 
 
@@ -132,7 +154,7 @@ def test_devices_without_float64_leave_the_solver_to_the_cpu() -> None:
 def test_every_option_is_checked_for_every_method(method: str, option: str, value: object) -> None:
     case = PIECEWISE_LINEAR[0]
     with pytest.raises(ss.InputError, match=option):
-        ss.explain(case.classifier(), case.x, method, **{option: value})
+        ss.explain(case.classifier(), case.x, method_of(method, **{option: value}))
 
 
 def test_a_random_network_is_refused() -> None:
@@ -146,7 +168,12 @@ def test_a_random_network_is_refused() -> None:
 def test_a_single_input_is_no_batch_of_one() -> None:
     case = PIECEWISE_LINEAR[0]
     assert isinstance(ss.explain(case.classifier(), case.x), ss.Explanation)
-    assert isinstance(ss.explain(case.classifier(), case.x[None]), list)
+    results = ss.explain(case.classifier(), [case.x])
+    assert isinstance(results, list)
+    assert len(results) == 1
+    expected = r"x must be one input or a list of them: type list\(x\), or ss.explain_batches\(model, x\), not a batch"
+    with pytest.raises(ss.InputError, match=expected):
+        ss.explain(case.classifier(), case.x[None])
 
 
 def test_the_seed_decides() -> None:
@@ -169,7 +196,7 @@ def test_a_prediction_that_rounds_to_certainty(margin: float) -> None:
 
     e, reference = explained(margin), explained(12.0)
     assert float(torch.tensor(e.probability, dtype=torch.float32)) == 1
-    assert e.certified
+    assert e.certificate.holds
     assert bool(torch.isfinite(e.delta).all())
     shape, expected = (d.delta.double() / d.delta.double().abs().max() for d in (e, reference))
     torch.testing.assert_close(shape, expected, rtol=1e-3, atol=1e-3)
@@ -181,7 +208,7 @@ def test_a_constant_network() -> None:
     nn.init.zeros_(net.weight)
     e = ss.explain(ss.Classifier(net, input_shape=(8,)), torch.ones(8))
     assert not bool(e.delta.any())
-    assert e.certified
+    assert e.certificate.holds
     assert e.sparsity == 1
     assert any("gradient of the loss is zero" in note for note in e.notes)
 
@@ -199,7 +226,7 @@ def test_unusual_pictures(shape: tuple[int, int, int]) -> None:
     model = ss.Classifier(conv(shape[0]), channels=shape[0], size=shape[1:])
     e = ss.explain(model, x)
     assert e.delta.shape == shape
-    assert e.certified
+    assert e.certificate.holds
     assert e.map().shape == shape[1:]
 
 
@@ -209,13 +236,15 @@ def test_precisions(dtype: torch.dtype) -> None:
     e = ss.explain(ss.Classifier(conv(3).to(dtype)), x)
     exact = ss.explain(ss.Classifier(conv(3).to(dtype).double()), x)
     assert e.delta.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    assert e.certified
+    assert e.certificate.holds
     torch.testing.assert_close(e.delta.double(), exact.delta, rtol=1e-2, atol=1e-3 * float(exact.delta.abs().max()))
 
 
 def test_two_classes_and_a_user_target() -> None:
     case = PIECEWISE_LINEAR[1]
-    for_, against = (ss.explain(case.classifier(), case.x, target=t, lambda1=0.0, tolerance=1e-10) for t in (0, 1))
+    for_, against = (
+        ss.explain(case.classifier(), case.x, ss.CASO(lambda1=0.0, tolerance=1e-10), target=t) for t in (0, 1)
+    )
     assert for_.probability + against.probability == pytest.approx(1)
     # What raises the loss of one class lowers that of the other.
     assert float(nn.functional.cosine_similarity(for_.delta, against.delta, dim=0)) == pytest.approx(-1)
@@ -232,19 +261,19 @@ def test_delta_raises_the_loss_of_the_target() -> None:
 
 def test_running_out_of_products_says_so() -> None:
     case = PIECEWISE_LINEAR[3]
-    e = ss.explain(case.classifier(), case.x, max_products=3)
-    assert e.certified is False
+    e = ss.explain(case.classifier(), case.x, ss.CASO(max_products=3))
+    assert e.certificate.holds is False
     assert any("max_products = 3" in note for note in e.notes)
     assert bool(e.delta.any())
 
 
 def test_lambda1_beyond_its_maximum() -> None:
     case = PIECEWISE_LINEAR[0]
-    e = ss.explain(case.classifier(), case.x, lambda1=1e3)
+    e = ss.explain(case.classifier(), case.x, ss.CASO(lambda1=1e3))
     assert not bool(e.delta.any())
-    assert e.certified
+    assert e.certificate.holds
     assert any("lambda1_max" in note for note in e.notes)
-    below = ss.explain(case.classifier(), case.x, lambda1=0.999 * e.lambda1_max)
+    below = ss.explain(case.classifier(), case.x, ss.CASO(lambda1=0.999 * e.lambda1_max))
     assert bool(below.delta.any())
 
 
@@ -254,7 +283,7 @@ def test_lambda1_beyond_its_maximum() -> None:
         ({"method": "cas0"}, "method must be one of"),
         ({"lambda1": -1.0}, "lambda1 must be a finite number of at least 0, not -1.0"),
         ({"lambda1": math.nan}, "lambda1"),
-        ({"lambda1": "knee"}, "lambda1 must be one of auto, paper or a number, not 'knee'"),
+        ({"lambda1": "knee"}, "lambda1 must be one of auto, paper or a number or a share .* such as .10%., not 'knee'"),
         ({"c1": 0.0}, "c1 must be a finite number above 0, not 0.0"),
         ({"lambda2": -3.0}, "lambda2"),
         ({"tolerance": 0.0}, "tolerance"),
@@ -271,10 +300,30 @@ def test_lambda1_beyond_its_maximum() -> None:
         ({"target": [0, 1]}, "target must be one class"),
     ],
 )
-def test_bad_requests(options: dict[str, object], message: str) -> None:
+def test_bad_requests(options: dict[str, Any], message: str) -> None:
     case = PIECEWISE_LINEAR[0]
+    beside = {name: options[name] for name in ("target", "seed") if name in options}
+    own = {name: value for name, value in options.items() if name not in ("target", "seed", "method")}
     with pytest.raises(ss.InputError, match=message):
-        ss.explain(case.classifier(), case.x, **options)
+        ss.explain(case.classifier(), case.x, method_of(options.get("method", "caso"), **own), **beside)
+
+
+def test_an_option_beside_the_method_is_led_to_it() -> None:
+    case = PIECEWISE_LINEAR[0]
+    with pytest.raises(ss.InputError) as refusal:
+        ss.explain(case.classifier(), case.x, "cafo", c1=1.0)
+    remedy = "an option of the method, as in explain(model, x, CAFO(c1=...))"
+    assert str(refusal.value) == f"c1 must be {remedy}, not an argument of explain"
+    with pytest.raises(ss.InputError, match=r"colour must be target, seed or progress, .* not an argument of explain"):
+        ss.explain(case.classifier(), case.x, "cafo", colour="red")
+
+
+def test_a_method_may_be_a_string() -> None:
+    case = PIECEWISE_LINEAR[3]
+    written = ss.explain(case.classifier(), case.x, "caso(c1=2,groups=pixel)")
+    built = ss.explain(case.classifier(), case.x, ss.CASO(c1=2, groups="pixel"))
+    assert torch.equal(written.delta, built.delta)
+    assert written.method == built.method == ss.CASO(c1=2, groups="pixel")
 
 
 def test_tangled_activations() -> None:
@@ -293,7 +342,7 @@ def test_tangled_activations() -> None:
     torch.manual_seed(0)
     net = Tangled().double()
     x = torch.rand(10, dtype=torch.float64)
-    e = ss.explain(ss.Classifier(net, input_shape=(10,)), x, lambda1=0.0, tolerance=1e-10)
+    e = ss.explain(ss.Classifier(net, input_shape=(10,)), x, ss.CASO(lambda1=0.0, tolerance=1e-10))
     h = hessian(net, x, e.target)
     expected = torch.linalg.solve(2 * e.lambda2 * torch.eye(10) - h, gradient(net, x, e.target))
     torch.testing.assert_close(e.delta, expected, rtol=1e-5, atol=1e-9)
@@ -315,8 +364,9 @@ def test_the_embedded_network_on_a_photograph(embedded: ss.Classifier, tmp_path:
     coffee().save(tmp_path / "coffee.png")
     e = ss.explain(embedded, tmp_path / "coffee.png")
     assert e.label in {"espresso", "cup", "coffee mug"}
-    assert e.certified == "estimated"
-    assert e.relative_gap <= 1e-4
+    assert e.certificate.holds
+    assert e.certificate.basis == "estimated"
+    assert e.certificate.relative_gap <= 1e-4
     assert 0.75 <= e.sparsity < 1
     assert e.products <= 8
     assert len(e.path) >= 12
@@ -328,22 +378,21 @@ def test_the_embedded_network_on_a_photograph(embedded: ss.Classifier, tmp_path:
 def test_float32_batch_agrees_within_the_certificate(embedded: ss.Classifier) -> None:
     pictures = [coffee(), Image.fromarray(skimage.data.chelsea())]
     batch = torch.stack([embedded.load(picture) for picture in pictures])
-    for e, picture in zip(ss.explain(embedded, batch), pictures, strict=True):
+    for e, picture in zip(ss.explain(embedded, list(batch)), pictures, strict=True):
         alone = ss.explain(embedded, picture)
-        assert e.top_eigenvalue_bound is not None
-        mu = 2 * e.lambda2 - float(e.top_eigenvalue_bound)
-        radius = math.sqrt(2 * e.gap / mu) + math.sqrt(2 * alone.gap / mu)
+        mu = 2 * e.lambda2 - e.certificate.top_eigenvalue_bound
+        radius = math.sqrt(2 * e.certificate.gap / mu) + math.sqrt(2 * alone.certificate.gap / mu)
         assert float((e.delta - alone.delta).norm()) <= radius + 1e-12
 
 
 def test_certified_path_on_a_photograph(embedded: ss.Classifier) -> None:
-    e = ss.explain(embedded, coffee(), certify="path")
+    e = ss.explain(embedded, coffee(), ss.CASO(certify="path"))
     assert all(point.relative_gap is not None and point.relative_gap <= 1e-4 for point in e.path)
     assert e.products <= len(e.path) + 12
 
 
 def test_paper_rule_on_a_photograph(embedded: ss.Classifier) -> None:
-    e = ss.explain(embedded, coffee(), lambda1="paper")
+    e = ss.explain(embedded, coffee(), ss.CASO(lambda1="paper"))
     assert 0.75 <= e.sparsity < 1
     exponent = math.log10(e.lambda1 / 1e-5)
     halvings = math.log2(10 ** math.ceil(exponent) / 10**exponent)

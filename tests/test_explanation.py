@@ -23,9 +23,12 @@ from PIL import Image
 from torch import Tensor, nn
 
 import secondsight as ss
+from cases import configured
+from secondsight.config import method_of
 from secondsight.plotting.figures import AGAINST, FOR, overlay, picture
 from secondsight.plotting.shades import normalise
-from secondsight.results.explanation import FORMAT, write_whole
+from secondsight.results.first_order import first_order_map
+from secondsight.results.storage import FORMAT, _arrays, write_whole
 
 
 def conv(channels: int = 3) -> nn.Sequential:
@@ -39,19 +42,28 @@ def pixels(*shape: int) -> Tensor:
     return torch.rand(*shape, generator=torch.Generator().manual_seed(1))
 
 
-def explained(shape: tuple[int, ...] = (3, 6, 8), **more: Any) -> ss.Explanation:
-    return ss.explain(ss.Classifier(conv(shape[0]), channels=shape[0], name="small"), pixels(*shape), **more)
+def explained(
+    shape: tuple[int, ...] = (3, 6, 8), method: str = "caso", target: Any = None, **options: Any
+) -> ss.SparseExplanation:
+    model = ss.Classifier(conv(shape[0]), channels=shape[0], name="small")
+    e = ss.explain(model, pixels(*shape), method_of(method, **options), target)
+    assert isinstance(e, ss.SparseExplanation)
+    return e
 
 
-def tabular(features: int = 7, **more: Any) -> ss.Explanation:
+def tabular(features: int = 7, **options: Any) -> ss.SecondOrderExplanation:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(features, 6), nn.Tanh(), nn.Linear(6, 3)).double()
     model = ss.Classifier(net, input_shape=(features,), labels=["setosa", "versicolor", "virginica"])
-    return ss.explain(model, pixels(features).double() * 9 - 4, **more)
+    return ss.explain(model, pixels(features).double() * 9 - 4, ss.CASO(**options))
 
 
-def all_zero() -> ss.Explanation:
+def all_zero() -> ss.SecondOrderExplanation:
     return ss.explain(ss.Classifier(lambda x: torch.tensor([[1.0, 2.0]]).expand(len(x), 2)), pixels(3, 6, 8))
+
+
+def baseline(method: ss.Method) -> ss.Explanation:
+    return ss.explain(ss.Classifier(conv(), name="small"), pixels(3, 6, 8), method)
 
 
 CASES: dict[str, Callable[[], ss.Explanation]] = {
@@ -63,6 +75,12 @@ CASES: dict[str, Callable[[], ss.Explanation]] = {
     "dense": lambda: explained(lambda1=0.0, target=np.int64(3)),
     "indefinite, float64": tabular,
     "all zero": all_zero,
+    "groups": lambda: explained(groups="patch:2", c1="0.5L"),
+    "groups as an array": lambda: explained(groups=torch.arange(48).reshape(6, 8) // 9),
+    "smooth": lambda: explained(method="smooth-caso", n=3, stdevs=0.1),
+    "first order, smooth": lambda: explained(method="smooth-cafo", n=3, lambda1=(0.0, 1e-4), times_input=True),
+    "gradient": lambda: baseline(ss.Gradient(score="loss")),
+    "integrated gradients": lambda: baseline(ss.IntegratedGradients(n_steps=4)),
 }
 
 
@@ -87,16 +105,22 @@ class TestRoundTrip:
     def test_every_field(self, e: ss.Explanation, tmp_path: Path) -> None:
         e.save(tmp_path / "e.npz")
         loaded = ss.Explanation.load(tmp_path / "e.npz")
+        assert type(loaded) is type(e)
         assert [f.name for f in fields(e) if not same(getattr(e, f.name), getattr(loaded, f.name))] == []
         assert loaded.summary() == e.summary()
 
     def test_cases_differ_in_what_is_hard_to_store(self) -> None:
-        made = {name: case() for name, case in CASES.items()}
-        assert made["not certified"].gap == math.inf
-        assert made["not certified"].certified is False
-        assert made["cafo"].second_order is None
-        assert made["cafo"].top_eigenvalue_bound is None
-        assert made["path"].top_eigenvalue_bound.basis == "proven"
+        made: dict[str, Any] = {name: case() for name, case in CASES.items()}
+        assert made["not certified"].certificate.gap == math.inf
+        assert made["not certified"].certificate.holds is False
+        assert type(made["cafo"]) is type(made["first order, smooth"]) is ss.SparseExplanation
+        assert made["cafo"].certificate.top_eigenvalue_bound == 0
+        assert made["cafo"].certificate.basis == "exact"
+        assert made["path"].certificate.basis == "proven"
+        assert made["caso"].groups is None
+        assert made["groups"].groups is not None
+        assert isinstance(made["groups as an array"].method.groups, tuple)
+        assert type(made["gradient"]) is type(made["integrated gradients"]) is ss.Explanation
         assert {point.relative_gap is None for point in made["caso"].path} == {True, False}
         assert made["indefinite, float64"].delta.dtype == torch.float64
         assert made["all zero"].notes
@@ -132,7 +156,7 @@ def rewritten(path: Path, **changes: Any) -> Path:
 
 def record_with(**changes: Any) -> np.ndarray:
     file = io.BytesIO()
-    np.savez(file, **explained()._arrays())
+    np.savez(file, **_arrays(explained()))
     file.seek(0)
     with np.load(file) as arrays:
         return np.array(json.dumps(json.loads(str(arrays["record"])) | changes))
@@ -446,7 +470,7 @@ class TestFigure:
         e = explained((3, 12, 12))
         alone = explained((3, 12, 12), method="cafo", lambda1=e.lambda1, lambda2=e.lambda2)
         assert alone.delta.any()
-        assert torch.allclose(e.cafo(), alone.delta, rtol=1e-5, atol=1e-6 * float(alone.delta.abs().max()))
+        assert torch.allclose(first_order_map(e), alone.delta, rtol=1e-5, atol=1e-6 * float(alone.delta.abs().max()))
         assert np.allclose(e.figure().axes[1].images[0].get_array(), alone.map(), atol=1e-5)
 
     @pytest.mark.parametrize("label", ["$\\frac{$", "x" * 200, ""])
@@ -467,7 +491,7 @@ class TestFigure:
     def test_bars_against_the_class_are_red(self, method: str, score: str) -> None:
         net = torch.nn.Linear(6, 3).double()
         x = torch.linspace(-1, 1, 6).double()
-        e = ss.explain(ss.Classifier(net, input_shape=(6,)), x, method, lambda1=0.0, score=score)
+        e = ss.explain(ss.Classifier(net, input_shape=(6,)), x, configured(method, lambda1=0.0, score=score))
         against = e.delta > 0 if method == "caso" or score == "loss" else e.delta < 0
         (ax,) = e.figure().axes
         colours = [matplotlib.colors.to_hex(colour) for colour in ax.collections[0].get_facecolor()]

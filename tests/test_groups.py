@@ -18,20 +18,22 @@ from PIL import Image
 from torch import Tensor
 
 import secondsight as ss
-from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
+from cases import CASES, CURVED, PIECEWISE_LINEAR, Case, configured
 from reference import GroupQuadratic, Quadratic, gradient, hessian
-from secondsight.optim.certificate import certify
+from secondsight.config import CAFO, METHODS, method_of
+from secondsight.groups import zero_share
+from secondsight.optim.duality_gap import duality_gap
 from secondsight.optim.fista import Iterate, fista
 from secondsight.optim.lambda_choice import LambdaRule
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.penalties import L1, GroupLasso, Penalty
 from secondsight.optim.problem import Problem
 from secondsight.optim.semismooth_newton import semismooth_newton
-from secondsight.pipeline import PENALISED
-from secondsight.results.explanation import zero_share
+from secondsight.results.first_order import first_order_map
 from test_optim import AUTO, Instance, Solved, cafo_path, fixed, instance
 from test_optim import solve as solve_any
 
+PENALISED = [name for name, method in METHODS.items() if issubclass(method, CAFO)]
 PICTURES = [case for case in CASES if case.x.ndim == 3]
 
 
@@ -97,11 +99,11 @@ def test_certified_maps_are_optimal(grouping: Grouped, lambda1: float) -> None:
     point = solution.path.chosen
     exact = grouping.twin(lambda1, solution.problem.lambda2)
     best = exact.optimum()
-    assert point.certificate is not None
-    assert point.certificate.relative_gap <= 1e-8
+    assert point.gap is not None
+    assert point.gap.relative_gap <= 1e-8
     missing = exact.objective(best) - exact.objective(point.delta)
-    assert missing <= point.certificate.gap + 1e-13 * (1 + abs(exact.objective(best)))
-    assert (point.delta - best).norm() <= math.sqrt(2 * point.certificate.gap / solution.problem.mu) + 1e-9
+    assert missing <= point.gap.gap + 1e-13 * (1 + abs(exact.objective(best)))
+    assert (point.delta - best).norm() <= math.sqrt(2 * point.gap.gap / solution.problem.mu) + 1e-9
     assert point.objective.value == pytest.approx(exact.objective(point.delta), rel=1e-9, abs=1e-14)
     assert grouping.whole(point.delta != 0)
 
@@ -114,13 +116,13 @@ def test_certificate_bounds_the_truth_at_any_map(grouping: Grouped, lambda1: flo
     exact = grouping.twin(lambda1, lambda2)
     best = exact.optimum()
     delta = best + size * noise(seed, len(best)) * (0.01 + best.abs().max())
-    certificate = certify(grouping.known(lambda2), delta, problem.operator @ delta, lambda1)
+    found = duality_gap(grouping.known(lambda2), delta, problem.operator @ delta, lambda1)
     missing = exact.objective(best) - exact.objective(delta)
     rounding = 1e-12 * (1 + abs(exact.objective(best)))
     condition = (2 * lambda2 + problem.negative) / (2 * lambda2 - problem.top)
-    assert certificate.gap >= 0
-    assert certificate.gap >= missing - rounding
-    assert certificate.gap <= 4 * condition**2 * missing + rounding
+    assert found.gap >= 0
+    assert found.gap >= missing - rounding
+    assert found.gap <= 4 * condition**2 * missing + rounding
 
 
 @settings(max_examples=50, deadline=None)
@@ -131,7 +133,7 @@ def test_support_certificate_is_never_wrong(grouping: Grouped, lambda1: float, s
     lambda2 = problem.top / 2 + 10
     best = grouping.twin(lambda1, lambda2).optimum()
     delta = best * (1 + size * noise(seed, len(best)))
-    support = certify(grouping.known(lambda2), delta, problem.operator @ delta, lambda1).support
+    support = duality_gap(grouping.known(lambda2), delta, problem.operator @ delta, lambda1).support
     assert not bool((support.nonzero & (best == 0)).any())
     assert not bool((support.zero & (best != 0)).any())
     assert grouping.whole(support.nonzero)
@@ -143,17 +145,17 @@ def test_nothing_is_proven_zero_and_nonzero_at_once(seed: int) -> None:
     """Where the gap is next to nothing, v is as long as the ball's radius up to rounding, on either side."""
     grouping = grouped(seed, d=11, most=6, rank=1, size=1.0, indefinite=False)
     point = solve(grouping, fixed(0.3)).path.chosen
-    assert point.certificate is not None
-    assert point.certificate.gap < 1e-20
-    assert bool(point.certificate.support.nonzero.any())
-    assert not bool((point.certificate.support.zero & (point.delta != 0)).any())
+    assert point.gap is not None
+    assert point.gap.gap < 1e-20
+    assert bool(point.gap.support.nonzero.any())
+    assert not bool((point.gap.support.zero & (point.delta != 0)).any())
 
 
 def test_support_is_decided_where_the_gap_is_small() -> None:
     grouping = Grouped(instance(3, d=200), partition(4, 200, 40))
     point = solve(grouping, fixed(0.05), tolerance=1e-12).path.chosen
-    assert point.certificate is not None
-    support = point.certificate.support
+    assert point.gap is not None
+    support = point.gap.support
     assert bool(support.nonzero.any())
     assert bool(support.zero.any())
     assert not bool(support.undecided.any())
@@ -169,8 +171,8 @@ def test_zero_exactly_from_lambda1_max_on(grouping: Grouped) -> None:
     for lambda1 in (lambda1_max, lambda1_max * 1.5):
         at = solve(grouping, fixed(lambda1)).path.chosen
         assert not bool(at.delta.any())
-        assert at.certificate is not None
-        assert at.certificate.gap == 0
+        assert at.gap is not None
+        assert at.gap.gap == 0
     assert bool(solve(grouping, fixed(lambda1_max * 0.999)).path.chosen.delta.any())
 
 
@@ -233,7 +235,7 @@ def test_fista(lambda1: float, indefinite: bool) -> None:
     lambda2 = problem.top / 2 + 10
     zero = torch.zeros_like(problem.g)
     known = grouping.known(lambda2)
-    start = Iterate(zero, zero, certify(known, zero, zero, lambda1).relative_gap)
+    start = Iterate(zero, zero, duality_gap(known, zero, zero, lambda1).relative_gap)
     best = fista(known, MeteredOperator(problem.operator, 1000), start, lambda1, 1e-9, torch.float64)
     exact = grouping.twin(lambda1, lambda2)
     assert best.relative_gap <= 1e-9
@@ -243,9 +245,9 @@ def test_fista(lambda1: float, indefinite: bool) -> None:
 def test_fista_goes_on_where_the_basis_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secondsight.optim.caso.LARGEST_BASIS", 5)
     grouping = Grouped(instance(13, d=200, rank=100, size=100.0), partition(14, 200, 50))
-    certificate = solve(grouping, fixed(0.01), tolerance=1e-7).path.chosen.certificate
-    assert certificate is not None
-    assert certificate.relative_gap <= 1e-7
+    found = solve(grouping, fixed(0.01), tolerance=1e-7).path.chosen.gap
+    assert found is not None
+    assert found.relative_gap <= 1e-7
 
 
 def test_every_point_of_the_path() -> None:
@@ -254,8 +256,8 @@ def test_every_point_of_the_path() -> None:
     assert len(solution.path.points) >= 12
     for point in solution.path.points:
         exact = grouping.twin(point.lambda1, solution.problem.lambda2)
-        assert point.certificate is not None
-        assert point.certificate.relative_gap <= 1e-6
+        assert point.gap is not None
+        assert point.gap.relative_gap <= 1e-6
         assert exact.objective(exact.optimum()) <= point.objective.value * (1 + 1.1e-6)
 
 
@@ -271,9 +273,9 @@ def test_first_order_in_closed_form() -> None:
             radius = point.lambda1 * math.sqrt(int(block.sum()))
             expected[block] = g[block] * max(0.0, 1 - radius / float(g[block].norm())) / 20
         torch.testing.assert_close(point.delta, expected, rtol=1e-12, atol=1e-15)
-        assert point.certificate is not None
-        assert point.certificate.gap == 0
-        assert torch.equal(point.certificate.support.nonzero, point.delta != 0)
+        assert point.gap is not None
+        assert point.gap.gap == 0
+        assert torch.equal(point.gap.support.nonzero, point.delta != 0)
 
 
 @settings(max_examples=30, deadline=None)
@@ -301,16 +303,22 @@ def test_the_twin_knows_groups_of_one() -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_one_label_for_each_entry_changes_nothing(case: Case, method: str) -> None:
     labels = np.arange(case.x.numel())[::-1].reshape(case.x.shape)
-    found, plain = (ss.explain(case.classifier(), case.x, method, groups=groups, n=3) for groups in (labels, "none"))
+    found, plain = (
+        ss.explain(case.classifier(), case.x, configured(method, groups=groups, n=3)) for groups in (labels, "none")
+    )
     assert torch.equal(found.delta, plain.delta)
-    assert (found.lambda1, found.lambda2, found.gap) == (plain.lambda1, plain.lambda2, plain.gap)
+    assert (found.lambda1, found.lambda2, found.certificate.gap) == (
+        plain.lambda1,
+        plain.lambda2,
+        plain.certificate.gap,
+    )
     assert found.sparsity == plain.sparsity
     assert found.groups is None
 
 
 def test_pixels_of_one_channel_are_entries() -> None:
     case = PIECEWISE_LINEAR[5]
-    found, plain = (ss.explain(case.classifier(), case.x, groups=groups) for groups in ("pixel", "none"))
+    found, plain = (ss.explain(case.classifier(), case.x, ss.CASO(groups=groups)) for groups in ("pixel", "none"))
     assert torch.equal(found.delta, plain.delta)
 
 
@@ -335,8 +343,10 @@ def test_the_optimum_on_pictures(case: Case, groups: str, method: str) -> None:
     """Pixels and patches, also where the side does not divide the picture, against the dense twin."""
     side = 1 if groups == "pixel" else int(groups.split(":")[1])
     names = squares(case.x.shape, side)
-    e = ss.explain(case.classifier(), case.x, method, groups=groups, sparsity_range=(0.2, 1.0), tolerance=1e-8)
-    assert e.certified
+    e = ss.explain(
+        case.classifier(), case.x, configured(method, groups=groups, sparsity_range=(0.2, 1.0), tolerance=1e-8)
+    )
+    assert e.certificate.holds
     if e.groups is None:
         assert (side, len(case.x)) == (1, 1)
     else:
@@ -346,21 +356,21 @@ def test_the_optimum_on_pictures(case: Case, groups: str, method: str) -> None:
     h = hessian(case.net, case.x, e.target) if method == "caso" else torch.zeros(len(g), len(g)).double()
     exact = GroupQuadratic(g, h, names.flatten(), e.lambda1, e.lambda2)
     best, delta = exact.optimum(), e.delta.flatten()
-    assert exact.objective(best) - exact.objective(delta) <= e.gap + 1e-13
+    assert exact.objective(best) - exact.objective(delta) <= e.certificate.gap + 1e-13
     assert exact.objective(delta) > 0
     torch.testing.assert_close(delta, best, rtol=1e-2, atol=1e-3 * float(best.abs().max()))
     blocks = [delta[block] for block in exact.blocks()]
     assert all(bool((block == 0).all()) or bool((block != 0).all()) for block in blocks)
     assert e.sparsity == pytest.approx(sum(not bool(block.any()) for block in blocks) / len(blocks))
     assert e.lambda1_max == pytest.approx(max(float(g[b].norm()) / len(b) ** 0.5 for b in exact.blocks()))
-    assert not bool((e.support.nonzero.flatten() & (best == 0)).any())
-    assert not bool((e.support.zero.flatten() & (best != 0)).any())
+    assert not bool((e.certificate.support.nonzero.flatten() & (best == 0)).any())
+    assert not bool((e.certificate.support.zero.flatten() & (best != 0)).any())
 
 
 def test_something_is_left_out_and_something_kept() -> None:
     case = PIECEWISE_LINEAR[3]
     for groups, count in (("pixel", 24), ("patch:2", 6)):
-        e = ss.explain(case.classifier(), case.x, groups=groups, sparsity_range=(0.3, 1.0))
+        e = ss.explain(case.classifier(), case.x, ss.CASO(groups=groups, sparsity_range=(0.3, 1.0)))
         assert 0.3 <= e.sparsity < 1
         assert e.summary()["groups"] == count
         assert all(point.sparsity * count == pytest.approx(round(point.sparsity * count)) for point in e.path)
@@ -370,13 +380,16 @@ def test_something_is_left_out_and_something_kept() -> None:
 def test_labels_of_any_name_and_kind(case: Case) -> None:
     """Labels need not count up without holes: only who shares one matters. Numpy and torch, signed and not."""
     names = torch.where(torch.arange(case.x.numel()).reshape(case.x.shape) % 3 == 0, 17, 5)
+    names_as_tuples = ss.CASO(groups=names).groups
+    assert torch.equal(torch.tensor(names_as_tuples), names)
     kinds: list[Any] = [names, names.int(), names.numpy(), names.numpy().astype(np.uint8), names.tolist()]
-    found = [ss.explain(case.classifier(), case.x, groups=kind, lambda1=1e-3) for kind in kinds]
+    found = [ss.explain(case.classifier(), case.x, ss.CASO(groups=kind, lambda1=1e-3)) for kind in kinds]
     for e in found:
         assert e.groups.unique().tolist() == [0, 1]
         assert same_partition(e.groups, names)
         assert torch.equal(e.delta, found[0].delta)
-        assert e.settings["groups"] == "array"
+        assert e.method.groups == names_as_tuples
+        assert e.summary()["options"] == "caso, groups=array(lambda1=0.001,c1=0.25L)"
     exact = GroupQuadratic(
         gradient(case.net, case.x, found[0].target),
         hessian(case.net, case.x, found[0].target),
@@ -385,13 +398,15 @@ def test_labels_of_any_name_and_kind(case: Case) -> None:
         found[0].lambda2,
     )
     missing = exact.objective(exact.optimum()) - exact.objective(found[0].delta.flatten())
-    assert missing <= found[0].gap + 1e-12
+    assert missing <= found[0].certificate.gap + 1e-12
 
 
 def test_one_label_for_each_pixel() -> None:
     case = PIECEWISE_LINEAR[3]
     plane = np.repeat([[5, 5, 17, 17, 40, 40]], 4, axis=0)
-    flat, full = (ss.explain(case.classifier(), case.x, groups=groups) for groups in (plane, np.stack([plane] * 3)))
+    flat, full = (
+        ss.explain(case.classifier(), case.x, ss.CASO(groups=groups)) for groups in (plane, np.stack([plane] * 3))
+    )
     assert flat.groups.shape == case.x.shape
     assert torch.equal(flat.groups, full.groups)
     assert torch.equal(flat.delta, full.delta)
@@ -402,16 +417,18 @@ def test_labels_that_may_not_be_written() -> None:
     """As np.broadcast_to gives them."""
     case = PIECEWISE_LINEAR[3]
     labels = np.broadcast_to(np.arange(6), (3, 4, 6))
-    assert same_partition(ss.explain(case.classifier(), case.x, groups=labels).groups, torch.tensor(labels.copy()))
+    assert same_partition(
+        ss.explain(case.classifier(), case.x, ss.CASO(groups=labels)).groups, torch.tensor(labels.copy())
+    )
 
 
 @pytest.mark.parametrize("groups", ["pixel", "patch:2"])
 def test_the_path_ends_where_first_order_keeps_three_of_four(groups: str) -> None:
     case = PIECEWISE_LINEAR[3]
-    e = ss.explain(case.classifier(), case.x, "cafo", groups=groups)
+    e = ss.explain(case.classifier(), case.x, ss.CAFO(groups=groups))
     count = int(e.groups.max()) + 1
     assert e.path[-1].sparsity == pytest.approx(0.25, abs=1 / count)
-    own = ss.explain(case.classifier(), case.x, "cafo", groups=groups, path_smallest=0.2)
+    own = ss.explain(case.classifier(), case.x, ss.CAFO(groups=groups, path_smallest=0.2))
     assert own.path[-1].lambda1 == pytest.approx(0.2 * own.lambda1_max)
 
 
@@ -420,29 +437,27 @@ def test_the_path_ends_where_first_order_keeps_three_of_four(groups: str) -> Non
 def test_first_order_map_of_an_explanation_shares_its_groups(method: str, groups: str) -> None:
     case = PIECEWISE_LINEAR[3]
     options: dict[str, Any] = {"groups": groups, "n": 3, "sparsity_range": (0.3, 1.0)}
-    e = ss.explain(case.classifier(), case.x, method, **options)
+    e = ss.explain(case.classifier(), case.x, configured(method, **options))
     first = ss.explain(
         case.classifier(),
         case.x,
-        method.replace("caso", "cafo"),
-        lambda1=e.lambda1,
-        lambda2=e.lambda2,
-        **options,
+        configured(method.replace("caso", "cafo"), lambda1=e.lambda1, lambda2=e.lambda2, **options),
     )
-    torch.testing.assert_close(e.cafo(), first.delta, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(first_order_map(e), first.delta, rtol=1e-12, atol=1e-15)
     assert bool(first.delta.any())
 
 
 @pytest.mark.parametrize("groups", ["pixel", "patch:3", torch.arange(24).reshape(4, 6) // 5])
 def test_groups_are_saved(groups: str | Tensor, tmp_path: Path) -> None:
     case = PIECEWISE_LINEAR[3]
-    e = ss.explain(case.classifier(), case.x, groups=groups)
+    e = ss.explain(case.classifier(), case.x, ss.CASO(groups=groups))
     e.save(tmp_path / "e.npz")
     loaded = ss.Explanation.load(tmp_path / "e.npz")
     assert torch.equal(loaded.groups, e.groups)
     assert loaded.groups.dtype == e.groups.dtype
-    assert loaded.settings == e.settings
-    assert torch.equal(loaded.cafo(), e.cafo())
+    assert loaded.method == e.method
+    assert isinstance(loaded, ss.SecondOrderExplanation)
+    assert torch.equal(first_order_map(loaded), first_order_map(e))
     e.save(tmp_path / "e.png")
 
 
@@ -450,9 +465,9 @@ def test_groups_are_saved(groups: str | Tensor, tmp_path: Path) -> None:
 def test_a_batch_gives_what_its_items_give(method: str) -> None:
     case = PIECEWISE_LINEAR[4]
     batch = torch.stack([case.x, 1 - case.x])
-    together = ss.explain(case.classifier(), batch, method, groups="patch:2", n=3)
+    together = ss.explain(case.classifier(), list(batch), configured(method, groups="patch:2", n=3))
     for x, e in zip(batch, together, strict=True):
-        alone = ss.explain(case.classifier(), x, method, groups="patch:2", n=3)
+        alone = ss.explain(case.classifier(), x, configured(method, groups="patch:2", n=3))
         torch.testing.assert_close(e.delta, alone.delta, rtol=1e-9, atol=1e-12)
         assert torch.equal(e.groups, alone.groups)
 
@@ -464,9 +479,10 @@ def embedded() -> ss.Classifier:
 
 @pytest.mark.parametrize(("groups", "least", "most"), [("superpixels", 100, 260), ("superpixels:30", 15, 45)])
 def test_superpixels_of_a_photograph(embedded: ss.Classifier, groups: str, least: int, most: int) -> None:
-    e = ss.explain(embedded, Image.fromarray(skimage.data.coffee()), groups=groups)
-    assert e.certified == "estimated"
-    assert e.relative_gap <= 1e-4
+    e = ss.explain(embedded, Image.fromarray(skimage.data.coffee()), ss.CASO(groups=groups))
+    assert e.certificate.holds
+    assert e.certificate.basis == "estimated"
+    assert e.certificate.relative_gap <= 1e-4
     assert e.groups.shape == e.delta.shape
     assert bool((e.groups == e.groups[:1]).all())
     count = int(e.groups.max()) + 1
@@ -485,7 +501,7 @@ def test_superpixels_follow_the_picture() -> None:
     x[:, :, :11] = torch.tensor([0.9, 0.2, 0.1])[:, None, None]
     x[:, :, 11:] = torch.tensor([0.1, 0.3, 0.8])[:, None, None]
     model = ss.Classifier(PIECEWISE_LINEAR[3].net)
-    groups = ss.explain(model, x, groups="superpixels:4").groups
+    groups = ss.explain(model, x, ss.CASO(groups="superpixels:4")).groups
     assert not set(groups[0, :, :11].unique().tolist()) & set(groups[0, :, 11:].unique().tolist())
 
 
@@ -501,8 +517,8 @@ def test_superpixels_follow_the_picture() -> None:
         ("none:1", "not 'none:1'"),
         ("superpixels:0", "not 'superpixels:0'"),
         ("", "not ''"),
-        (np.zeros((3, 4, 6)), "array of torch.float64"),
-        (torch.zeros(3, 4, 6), "array of torch.float32"),
+        (np.zeros((3, 4, 6)), "not an array of float64"),
+        (torch.zeros(3, 4, 6), "not an array of torch.float32"),
         ({"a": 1}, "not a dict"),
         (np.zeros((6, 4), dtype=int), r"of the input's shape \(3, 4, 6\), not of shape \(6, 4\)"),
         (np.zeros(72, dtype=int), r"not of shape \(72,\)"),
@@ -512,7 +528,7 @@ def test_superpixels_follow_the_picture() -> None:
 def test_bad_groups(groups: Any, message: str) -> None:
     case = PIECEWISE_LINEAR[3]
     with pytest.raises(ss.InputError, match=message) as refusal:
-        ss.explain(case.classifier(), case.x, groups=groups)
+        ss.explain(case.classifier(), case.x, ss.CASO(groups=groups))
     assert refusal.value.argument == "groups"
     assert str(refusal.value).startswith("groups must be ")
     assert "\n" not in str(refusal.value)
@@ -522,7 +538,7 @@ def test_bad_groups(groups: Any, message: str) -> None:
 @pytest.mark.parametrize("case", [PIECEWISE_LINEAR[0], CURVED[2]], ids=str)
 def test_groups_of_pictures_are_for_pictures(case: Case, groups: str) -> None:
     with pytest.raises(ss.InputError, match="no pictures") as refusal:
-        ss.explain(case.classifier(), case.x, groups=groups)
+        ss.explain(case.classifier(), case.x, ss.CASO(groups=groups))
     assert refusal.value.argument == "groups"
 
 
@@ -530,8 +546,9 @@ def test_groups_of_pictures_are_for_pictures(case: Case, groups: str) -> None:
 @pytest.mark.parametrize("groups", ["pixel", np.zeros((3, 4, 6), dtype=int)])
 def test_methods_without_a_penalty_have_no_groups(method: str, groups: Any) -> None:
     case = PIECEWISE_LINEAR[3]
-    with pytest.raises(ss.InputError, match=f"groups must be none for {method}") as refusal:
-        ss.explain(case.classifier(), case.x, method, groups=groups)
+    message = f"groups must be an option of {', '.join(PENALISED)}, not of {method}"
+    with pytest.raises(ss.InputError, match=message) as refusal:
+        ss.explain(case.classifier(), case.x, method_of(method, groups=groups))
     assert refusal.value.argument == "groups"
     assert "\n" not in str(refusal.value)
 
@@ -540,6 +557,6 @@ def test_without_scikit_image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "skimage.segmentation", None)
     case = PIECEWISE_LINEAR[3]
     with pytest.raises(ss.SecondsightError) as refusal:
-        ss.explain(case.classifier(), case.x, groups="superpixels")
+        ss.explain(case.classifier(), case.x, ss.CASO(groups="superpixels"))
     assert "pip install 'secondsight[superpixels]'" in str(refusal.value)
     assert "\n" not in str(refusal.value)

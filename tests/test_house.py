@@ -70,7 +70,7 @@ def test_a_stack_leads_from_the_pipeline_through_the_solver_to_the_network(
 ) -> None:
     """What a debugger shows inside a step of the tape, also where one pass answers several inputs."""
     model = CONV.classifier()
-    x = torch.rand((inputs, *CONV.x.shape), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x = list(torch.rand((inputs, *CONV.x.shape), generator=torch.Generator().manual_seed(1), dtype=torch.float64))
     ss.explain(model, x)
     stacks: list[list[str]] = []
     right = getattr(Mask, step)

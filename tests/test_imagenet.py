@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import secondsight as ss
+from secondsight.config import method_of
 from secondsight.model.diagnosis import is_piecewise_linear
-from secondsight.optim.lambda_choice import LAMBDA1_VALUES
+from secondsight.presets import LAMBDA1_VALUES
 
 SHARED = Path(os.environ.get("SECONDSIGHT_SHARED", Path(__file__).parents[2] / "shared"))
 PHOTOGRAPHS = SHARED / "imagenet-val"
@@ -51,7 +52,8 @@ def test_certified_maps_of_real_photographs(name: str) -> None:
     products = []
     for file in sorted(classes())[::30]:
         e = ss.explain(model, PHOTOGRAPHS / "images" / file)
-        assert e.certified == "estimated", e
+        assert e.certificate.holds, e
+        assert e.certificate.basis == "estimated"
         assert 0.75 <= e.sparsity < 1
         products.append(e.products)
     assert sorted(products)[5] <= 5
@@ -70,11 +72,12 @@ def test_estimated_bound_against_the_proven_one() -> None:
     """The whole Hessian of one photograph, 1000 backward passes: the estimate was right."""
     model = ss.load_model("efficientnet-lite0")
     estimated = ss.explain(model, ss.example_photograph())
-    proven = ss.explain(model, ss.example_photograph(), bound="proven")
-    assert proven.certified == "proven"
+    proven = ss.explain(model, ss.example_photograph(), ss.CASO(bound="proven"))
+    assert proven.certificate.holds
+    assert proven.certificate.basis == "proven"
     assert proven.top_eigenvalue is not None
     assert estimated.top_eigenvalue == pytest.approx(proven.top_eigenvalue, rel=0.05)
-    assert float(estimated.top_eigenvalue_bound) >= proven.top_eigenvalue * (1 - 1e-3)  # type: ignore[arg-type]
+    assert estimated.certificate.top_eigenvalue_bound >= proven.top_eigenvalue * (1 - 1e-3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("groups", ["none", "pixel", "patch:16", "superpixels"])
@@ -83,11 +86,12 @@ def test_groups_and_smooth_maps_of_a_real_network(method: str, groups: str) -> N
     """Every one of the paper's eight values certified, also where neighbouring maps hardly differ."""
     model = ss.load_model(f"resnet50-v1@{WEIGHTS}")
     file = PHOTOGRAPHS / "images" / sorted(classes())[0]
-    e = ss.explain(model, file, method, groups=groups, lambda1=LAMBDA1_VALUES, certify="path", n=4)
-    assert e.certified == "estimated", e.notes
+    e = ss.explain(model, file, method_of(method, groups=groups, lambda1=LAMBDA1_VALUES, certify="path", n=4))
+    assert e.certificate.holds, e.notes
+    assert e.certificate.basis == "estimated"
     assert len(e.path) == len(LAMBDA1_VALUES)
     assert all(point.relative_gap is not None and point.relative_gap <= 1e-4 for point in e.path)
-    bound = e.top_eigenvalue_bound
+    bound = e.certificate.top_eigenvalue_bound
     assert bound is not None
     assert e.top_eigenvalue is not None
     assert bound.value <= e.top_eigenvalue + 5

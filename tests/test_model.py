@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import secondsight as ss
+from cases import configured
 
 METHODS = ["cafo", "caso"]
 
@@ -143,16 +144,25 @@ class TestInput:
     def test_one_and_a_batch(self) -> None:
         model, x = ss.Classifier(conv(), size=6), pixels(2, 3, 6, 6)
         assert isinstance(ss.explain(model, x[0]), ss.Explanation)
-        both = ss.explain(model, x)
+        both = ss.explain(model, list(x))
         assert len(both) == 2
         for one, alone in zip(both, [ss.explain(model, x[0]), ss.explain(model, x[1])], strict=True):
             assert torch.equal(one.delta, alone.delta)
         assert not torch.equal(both[0].delta, both[1].delta)
 
-    @pytest.mark.parametrize("shape", [(6, 6), (3, 6), (1, 6, 6), (3, 6, 7), (3, 7, 6), (2, 4, 6, 6), (1, 2, 3, 6, 6)])
-    def test_wrong_shape(self, shape: tuple[int, ...]) -> None:
-        with pytest.raises(ss.InputError, match=r"\(3, 6, 6\)"):
+    @pytest.mark.parametrize("shape", [(2, 3, 6, 6), (1, 3, 6, 6), (2, 4, 6, 6)])
+    def test_a_batch_tensor_is_refused_with_the_remedy(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(ss.InputError) as refusal:
             ss.explain(ss.Classifier(conv(), size=6), pixels(*shape))
+        remedy = f"type list(x), or ss.explain_batches(model, x), not a batch of shape {shape}"
+        assert remedy in str(refusal.value)
+
+    @pytest.mark.parametrize("shape", [(6, 6), (3, 6), (1, 6, 6), (3, 6, 7), (3, 7, 6), (4, 6, 6), (1, 2, 3, 6, 6)])
+    def test_wrong_shape(self, shape: tuple[int, ...]) -> None:
+        model = ss.Classifier(conv(), size=6)
+        for x in (pixels(*shape), [pixels(*shape)]):
+            with pytest.raises(ss.InputError, match=r"\(3, 6, 6\)"):
+                ss.explain(model, x)
 
     @pytest.mark.parametrize("shape", [(3, 6, 6), (1, 3, 7, 6), (6,)])
     def test_a_call_wants_a_batch(self, shape: tuple[int, ...]) -> None:
@@ -259,7 +269,7 @@ class TestOutput:
     @pytest.mark.parametrize("method", METHODS)
     def test_what_is_no_batch_of_logits(self, spoil: Callable[[Tensor], Any], message: str, method: str) -> None:
         with pytest.raises(ss.ModelError, match=message):
-            ss.explain(ss.Classifier(lambda x: spoil(logits_of(x))), pixels(), method=method)
+            ss.explain(ss.Classifier(lambda x: spoil(logits_of(x))), pixels(), method)
 
     def test_probabilities_draw_a_warning_once_and_a_note_always(self) -> None:
         model = ss.Classifier(nn.Sequential(conv(), nn.Softmax(1)))
@@ -278,7 +288,7 @@ class TestOutput:
     @pytest.mark.parametrize("method", METHODS)
     def test_hidden_dependence(self, method: str) -> None:
         with pytest.raises(ss.ModelError, match="cuts its graph"):
-            ss.explain(ss.Classifier(lambda x: logits_of(x.detach())), pixels(), method=method)
+            ss.explain(ss.Classifier(lambda x: logits_of(x.detach())), pixels(), method)
 
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize(
@@ -287,11 +297,11 @@ class TestOutput:
         ids=["apart", "zero"],
     )
     def test_constant(self, net: Callable[[Tensor], Tensor], method: str) -> None:
-        e = ss.explain(ss.Classifier(net), pixels(), method=method)
+        e = ss.explain(ss.Classifier(net), pixels(), method)
         assert not e.delta.any()
         assert e.target == 0
         assert e.sparsity == 1
-        assert e.relative_gap == 0
+        assert e.certificate.relative_gap == 0
         assert any("gradient of the loss is zero" in note for note in e.notes)
 
 
@@ -330,7 +340,7 @@ class TestTarget:
 
     def test_each_of_a_batch(self) -> None:
         model = ss.Classifier(conv(classes=6), labels=self.LABELS)
-        found = ss.explain(model, pixels(3, 3, 6, 6), target=[1, "7up", None])
+        found = ss.explain(model, list(pixels(3, 3, 6, 6)), target=[1, "7up", None])
         assert [e.target for e in found[:2]] == [1, 5]
 
     @pytest.mark.parametrize(
@@ -452,7 +462,8 @@ class TestUntouched:
     @pytest.mark.parametrize("curvature", ["auto", "gauss-newton", "exact"])
     def test_after_success(self, net: nn.Sequential, method: str, curvature: str) -> None:
         model = ss.Classifier(net)
-        assert self.changed(net, lambda: ss.explain(model, pixels(), method=method, curvature=curvature)) == []
+        config = configured(method, curvature=curvature)
+        assert self.changed(net, lambda: ss.explain(model, pixels(), config)) == []
 
     def test_after_a_call(self, net: nn.Sequential) -> None:
         model = ss.Classifier(net)
@@ -468,7 +479,7 @@ class TestUntouched:
 
         def fail() -> None:
             with pytest.raises(ss.InputError):
-                ss.explain(model, pixels(), method=method, target="cat")
+                ss.explain(model, pixels(), method, target="cat")
 
         assert self.changed(net, fail) == []
 
@@ -495,9 +506,9 @@ class TestUntouched:
     @pytest.mark.parametrize("method", METHODS)
     def test_mode_does_not_matter(self, method: str) -> None:
         net = trained()
-        train = ss.explain(ss.Classifier(net.train()), pixels(), method=method)
+        train = ss.explain(ss.Classifier(net.train()), pixels(), method)
         assert net.training
-        evaluated = ss.explain(ss.Classifier(net.eval()), pixels(), method=method)
+        evaluated = ss.explain(ss.Classifier(net.eval()), pixels(), method)
         assert torch.equal(train.delta, evaluated.delta)
         assert train.probability == evaluated.probability
 
@@ -510,12 +521,12 @@ class TestUntouched:
     def test_surrounding_context_does_not_matter(self, context: Callable[[], Any], method: str) -> None:
         net, x = conv(), pixels()
         model = ss.Classifier(net)
-        wanted = ss.explain(model, x, method=method)
+        wanted = ss.explain(model, x, method)
         logits = model(x[None])
         with context():
             state = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
-            inside = ss.explain(model, x, method=method)
-            made_inside = ss.explain(ss.Classifier(net, mean=0.0, std=1.0), pixels(), method=method)
+            inside = ss.explain(model, x, method)
+            made_inside = ss.explain(ss.Classifier(net, mean=0.0, std=1.0), pixels(), method)
             assert torch.equal(model(x[None]), logits)
             assert state == (
                 torch.is_grad_enabled(),
@@ -544,7 +555,7 @@ class TestUntouched:
         finally:
             torch.backends.mha.set_fastpath_enabled(before)
         assert e.curvature == "exact"
-        assert e.certified
+        assert e.certificate.holds
 
 
 class TestPrecision:
@@ -553,8 +564,8 @@ class TestPrecision:
     def test_half_is_computed_in_float32(self, dtype: torch.dtype, method: str) -> None:
         net = conv().to(dtype)
         before = everything(net)
-        e = ss.explain(ss.Classifier(net), pixels(), method=method)
-        wanted = ss.explain(ss.Classifier(copy.deepcopy(net).float()), pixels(), method=method)
+        e = ss.explain(ss.Classifier(net), pixels(), method)
+        wanted = ss.explain(ss.Classifier(copy.deepcopy(net).float()), pixels(), method)
         assert same(list(everything(net).values()), list(before.values()))
         assert {parameter.dtype for parameter in net.parameters()} == {dtype}
         assert e.delta.dtype == torch.float32
@@ -578,8 +589,8 @@ class TestPrecision:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_float64(self, method: str) -> None:
-        double = ss.explain(ss.Classifier(conv().double()), pixels(), method=method, lambda1=1e-4)
-        single = ss.explain(ss.Classifier(conv()), pixels(), method=method, lambda1=1e-4)
+        double = ss.explain(ss.Classifier(conv().double()), pixels(), configured(method, lambda1=1e-4))
+        single = ss.explain(ss.Classifier(conv()), pixels(), configured(method, lambda1=1e-4))
         assert double.delta.dtype == double.gradient.dtype == torch.float64
         assert not torch.equal(double.delta, single.delta.double())
         assert torch.allclose(double.delta, single.delta.double(), rtol=1e-3, atol=1e-8)
@@ -589,10 +600,85 @@ class TestPrecision:
     def test_function(self, dtype: torch.dtype, method: str) -> None:
         model = ss.Classifier(logits_of, size=6)
         assert model.device == torch.device("cpu")
-        e = ss.explain(model, pixels().to(dtype), method=method)
+        e = ss.explain(model, pixels().to(dtype), method)
         assert e.delta.dtype == dtype
         assert e.delta.any()
         net = nn.Sequential(nn.Flatten(), nn.Linear(108, 4, bias=False)).to(dtype)
         net[1].weight.data = logits_of(torch.eye(108, dtype=dtype)).T.contiguous()
-        wanted = ss.explain(ss.Classifier(net), pixels().to(dtype), method=method)
+        wanted = ss.explain(ss.Classifier(net), pixels().to(dtype), method)
         assert torch.allclose(e.delta, wanted.delta, rtol=1e-3, atol=1e-7)
+
+
+class TwoParts(nn.Module):
+    """A network of a vector and a small matrix, which tells the modes apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.vector, self.matrix, self.drop = nn.Linear(3, 4), nn.Linear(4, 4), nn.Dropout(0.5)
+
+    def forward(self, vector: Tensor, matrix: Tensor) -> Tensor:
+        result: Tensor = self.vector(vector).tanh() + self.drop(self.matrix(matrix.flatten(1)).relu())
+        return result
+
+
+class TestSeveralParts:
+    SHAPES = ((3,), (2, 2))
+
+    def model(self) -> tuple[ss.Classifier, nn.Module]:
+        net = TwoParts().double()
+        return ss.Classifier(net, input_shape=list(self.SHAPES)), net
+
+    def parts(self, seed: int = 1) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        first, second = (torch.rand(shape, generator=generator, dtype=torch.float64) for shape in self.SHAPES)
+        return first, second
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_a_tuple_is_one_input(self, method: str) -> None:
+        model, net = self.model()
+        x = self.parts()
+        e = ss.explain(model, x, method)
+        assert torch.equal(e.input, torch.cat([part.flatten() for part in x]))
+        assert e.delta.shape == (7,)
+        assert [part.shape for part in model.split(e.delta)] == list(self.SHAPES)
+        assert torch.equal(torch.cat([part.flatten() for part in model.split(e.delta)]), e.delta)
+        leaves = [part[None].clone().requires_grad_() for part in x]
+        loss = nn.functional.cross_entropy(net.eval()(*leaves), torch.tensor([e.target]))
+        slopes = torch.cat([slope.flatten() for slope in torch.autograd.grad(loss, leaves)])
+        torch.testing.assert_close(e.gradient, slopes)
+        assert e.method.c1 == "0.25L"
+        assert e.model == "TwoParts"
+
+    def test_a_list_of_tuples_is_several(self) -> None:
+        model, _ = self.model()
+        x = [self.parts(1), self.parts(2)]
+        for e, one in zip(ss.explain(model, x), x, strict=True):
+            torch.testing.assert_close(e.delta, ss.explain(model, one).delta, rtol=1e-9, atol=1e-12)
+
+    def test_the_network_comes_back_as_it_was(self) -> None:
+        model, net = self.model()
+        net.train()
+        ss.explain(model, self.parts())
+        assert all(module.training for module in net.modules())
+        assert all(parameter.requires_grad for parameter in net.parameters())
+
+    def test_parts_that_do_not_fit(self) -> None:
+        model, _ = self.model()
+        first, second = self.parts()
+        for wrong in ((first,), (first, second, second), (second, first), (first, 3)):
+            with pytest.raises(ss.InputError, match=r"the input must be tensors of the shapes \[\(3,\), \(2, 2\)\]"):
+                ss.explain(model, wrong)
+
+    def test_a_tuple_for_a_network_of_one_input(self) -> None:
+        with pytest.raises(ss.InputError, match="a tuple is one input of several parts; several inputs are a list"):
+            ss.explain(ss.Classifier(conv()), (pixels(), pixels()))
+
+    @pytest.mark.parametrize("shapes", [[(3,), (0,)], [(3,), 2], [(3,), ("x",)]])
+    def test_shapes_that_are_none(self, shapes: Any) -> None:
+        with pytest.raises(ss.InputError, match="input_shape must be a shape or a list of shapes"):
+            ss.Classifier(TwoParts(), input_shape=shapes)
+
+    def test_no_normalisation(self) -> None:
+        with pytest.raises(ss.InputError, match="mean and std must be None for a network of several inputs"):
+            ss.Classifier(TwoParts(), mean=0.5, input_shape=self.SHAPES)

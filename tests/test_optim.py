@@ -17,7 +17,7 @@ from reference import DenseOperator, Quadratic
 from secondsight.errors import InputError
 from secondsight.optim.cafo import cafo_solver
 from secondsight.optim.caso import CasoSolver
-from secondsight.optim.certificate import certify
+from secondsight.optim.duality_gap import duality_gap
 from secondsight.optim.extreme_eigenvalues import explore
 from secondsight.optim.fista import Iterate, fista
 from secondsight.optim.krylov_basis import KrylovBasis, top_of_factor
@@ -25,12 +25,13 @@ from secondsight.optim.lambda_choice import PAPER_START, FixedRule, KneeRule, La
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.path import Path
 from secondsight.optim.penalties import L1, Penalty
-from secondsight.optim.problem import Problem
+from secondsight.optim.problem import C1, Problem
 from secondsight.optim.second_order_angle import angle_without_penalty
 from secondsight.optim.semismooth_newton import semismooth_newton
 
 AUTO = KneeRule((0.75, 1.0), points=16, smallest=0.01)
 PAPER = PaperRule((0.75, 1.0), PAPER_START)
+FREE: dict[str, Any] = {"lambda2": None, "tolerance": 1e-8, "seed": 0, "dtype": torch.float64}
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def solve(
     **options: Any,
 ) -> Solved:
     """Every stage, as the pipeline calls them."""
-    defaults = {"c1": 10.0, "lambda2": None, "tolerance": 1e-8, "seed": 0, "dtype": torch.float64}
+    defaults = {"c1": C1(10.0)} | FREE
     metered = MeteredOperator(problem.operator, max_products)
     solver = CasoSolver(problem.g, metered, penalty or L1(), sparsity, **(defaults | options))
     solver.fix_lambda2()
@@ -141,10 +142,10 @@ def test_certified_maps_are_optimal(problem: Instance, lambda1: float) -> None:
     exact = twin(problem, solution, lambda1)
     best = exact.optimum()
     missing = exact.objective(best) - exact.objective(point.delta)
-    assert point.certificate is not None
-    gap = point.certificate.gap
+    assert point.gap is not None
+    gap = point.gap.gap
     assert missing <= gap + 1e-13 * (1 + abs(exact.objective(best)))
-    assert point.certificate.relative_gap <= 1e-8
+    assert point.gap.relative_gap <= 1e-8
     assert (point.delta - best).norm() <= math.sqrt(2 * gap / solution.problem.mu) + 1e-9
 
 
@@ -159,12 +160,12 @@ def test_certificate_bounds_the_truth_at_any_map(problem: Instance, lambda1: flo
     delta = best + noise * shake * (0.01 + best.abs().max())
     a, mu = 2 * lambda2, 2 * lambda2 - problem.top
     known = Problem(problem.g, L1(), lambda2, mu, problem.negative)
-    certificate = certify(known, delta, problem.operator @ delta, lambda1)
+    found = duality_gap(known, delta, problem.operator @ delta, lambda1)
     missing = exact.objective(best) - exact.objective(delta)
     rounding = 1e-12 * (1 + abs(exact.objective(best)))
-    assert certificate.gap >= 0
-    assert certificate.gap >= missing - rounding
-    assert certificate.gap <= 4 * ((a + problem.negative) / mu) ** 2 * missing + rounding
+    assert found.gap >= 0
+    assert found.gap >= missing - rounding
+    assert found.gap <= 4 * ((a + problem.negative) / mu) ** 2 * missing + rounding
 
 
 @settings(max_examples=100, deadline=None)
@@ -175,16 +176,16 @@ def test_support_certificate_is_never_wrong(problem: Instance, lambda1: float, n
     shake = torch.randn(len(best), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     delta = best * (1 + noise * shake)
     known = Problem(problem.g, L1(), lambda2, 2 * lambda2 - problem.top, problem.negative)
-    support = certify(known, delta, problem.operator @ delta, lambda1).support
+    support = duality_gap(known, delta, problem.operator @ delta, lambda1).support
     assert not bool((support.nonzero & (best == 0)).any())
     assert not bool((support.zero & (best != 0)).any())
 
 
 def test_support_is_decided_where_the_gap_is_small() -> None:
     solution = solve(instance(3, d=200), fixed(0.1), tolerance=1e-12)
-    certificate = solution.path.chosen.certificate
-    assert certificate is not None
-    assert float(certificate.support.undecided.double().mean()) < 0.02
+    found = solution.path.chosen.gap
+    assert found is not None
+    assert float(found.support.undecided.double().mean()) < 0.02
 
 
 @settings(max_examples=40, deadline=None)
@@ -193,8 +194,8 @@ def test_zero_exactly_from_lambda1_max_on(problem: Instance) -> None:
     lambda1_max = float(problem.g.abs().max())
     at = solve(problem, fixed(lambda1_max)).path.chosen
     assert not bool(at.delta.any())
-    assert at.certificate is not None
-    assert at.certificate.gap == 0
+    assert at.gap is not None
+    assert at.gap.gap == 0
     assert bool(solve(problem, fixed(lambda1_max * 0.999)).path.chosen.delta.any())
 
 
@@ -214,8 +215,8 @@ def test_every_point_of_the_path(indefinite: bool) -> None:
     lambdas = [point.lambda1 for point in solution.path.points]
     assert lambdas == sorted(lambdas, reverse=True)
     for point in solution.path.points:
-        assert point.certificate is not None
-        assert point.certificate.relative_gap <= 1e-6
+        assert point.gap is not None
+        assert point.gap.relative_gap <= 1e-6
         exact = twin(problem, solution, point.lambda1)
         assert point.objective.value == pytest.approx(exact.objective(point.delta), rel=1e-9)
         assert exact.objective(exact.optimum()) <= point.objective.value * (1 + 1.1e-6)
@@ -231,6 +232,42 @@ def test_uncertified_points_understate_the_objective() -> None:
 
 
 @pytest.mark.parametrize("indefinite", [False, True])
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_a_relative_c1_is_a_share_of_the_top_eigenvalue(size: float, indefinite: bool) -> None:
+    problem = instance(8, size=size, indefinite=indefinite)
+    solution = solve(problem, c1=C1(0.25, unit=3.0), proven_top_eigenvalue=problem.top)
+    assert solution.problem.lambda2 == pytest.approx(0.75 * problem.top, rel=1e-9)
+    best = twin(problem, solution, solution.path.chosen.lambda1).optimum()
+    torch.testing.assert_close(solution.path.chosen.delta, best, rtol=1e-3, atol=1e-4 * float(best.abs().max()))
+
+
+def test_a_relative_c1_without_curvature_is_a_share_of_its_unit() -> None:
+    solution = solve(instance(8, size=0.0), c1=C1(0.25, unit=3.0))
+    assert solution.solver.top == 0
+    assert solution.problem.lambda2 == 0.75
+    assert solution.path.chosen.certified_to(1e-8)
+
+
+@pytest.mark.parametrize("unit", [2.0**-70, 2.0**9])
+def test_dividing_the_curvature_by_a_power_of_two_only_scales(unit: float) -> None:
+    """What keeps the squares of maps in range. Nothing but the map's scale may change."""
+    problem = instance(9)
+    plain = CasoSolver(problem.g, MeteredOperator(problem.operator, 100), L1(), zero_share, C1(0.25, 1.0), **FREE)
+    divided = MeteredOperator(problem.operator, 100, unit=unit)
+    scaled = CasoSolver(problem.g, divided, L1(), zero_share, C1(0.25, 1.0), **FREE)
+    for solver in (plain, scaled):
+        solver.fix_lambda2()
+    first, second = plain.choose(AUTO).chosen, scaled.choose(AUTO).chosen
+    assert bool(first.delta.any())
+    assert first.lambda1 == second.lambda1
+    torch.testing.assert_close(first.delta, second.delta / unit, rtol=1e-12, atol=0.0)
+    assert scaled.problem.lambda2 * unit == pytest.approx(plain.problem.lambda2, rel=1e-12)
+    assert scaled.problem.mu * unit == pytest.approx(plain.problem.mu, rel=1e-9)
+    assert first.certified_to(1e-8)
+    assert second.certified_to(1e-8)
+
+
+@pytest.mark.parametrize("indefinite", [False, True])
 def test_lambda2_depends_on_nothing_but_c1_and_the_seed(indefinite: bool) -> None:
     problem = instance(7, d=300, rank=40, size=100.0, indefinite=indefinite)
     reference = solve(problem).problem.lambda2
@@ -243,7 +280,7 @@ def test_lambda2_depends_on_nothing_but_c1_and_the_seed(indefinite: bool) -> Non
     ]
     for variant in variants:
         assert solve(problem, **variant).problem.lambda2 == reference  # type: ignore[arg-type]
-    assert solve(problem, c1=20.0).problem.lambda2 == pytest.approx(reference + 10, rel=0.02)
+    assert solve(problem, c1=C1(20.0)).problem.lambda2 == pytest.approx(reference + 10, rel=0.02)
 
 
 def test_explored_top_eigenvalue() -> None:
@@ -278,9 +315,9 @@ def test_out_of_products() -> None:
     assert short.products <= 8
     assert any("max_products = 4 was reached" in note for note in short.notes)
     unbounded = solve(problem, tolerance=1e-12)
-    certificate = unbounded.path.chosen.certificate
-    assert certificate is not None
-    assert certificate.relative_gap <= 1e-12
+    found = unbounded.path.chosen.gap
+    assert found is not None
+    assert found.relative_gap <= 1e-12
     assert not unbounded.notes
 
 
@@ -321,9 +358,9 @@ def test_rounded_maps_are_the_ones_certified() -> None:
     point = solution.path.chosen
     assert point.delta.dtype == torch.float32
     delta = point.delta.double()
-    again = certify(solution.problem, delta, problem.operator @ delta, point.lambda1)
-    assert point.certificate is not None
-    assert again.gap == pytest.approx(point.certificate.gap)
+    again = duality_gap(solution.problem, delta, problem.operator @ delta, point.lambda1)
+    assert point.gap is not None
+    assert again.gap == pytest.approx(point.gap.gap)
 
 
 @pytest.mark.parametrize("share", [2e-5, 5e-4, 2e-3, 5e-2])
@@ -359,7 +396,7 @@ def test_fista(lambda1: float, indefinite: bool) -> None:
     lambda2 = problem.top / 2 + 10
     known = Problem(problem.g, L1(), lambda2, 2 * lambda2 - problem.top, problem.negative)
     zero = torch.zeros_like(problem.g)
-    start = Iterate(zero, zero, certify(known, zero, zero, lambda1).relative_gap)
+    start = Iterate(zero, zero, duality_gap(known, zero, zero, lambda1).relative_gap)
     best = fista(known, MeteredOperator(problem.operator, 1000), start, lambda1, 1e-9, torch.float64)
     exact = Quadratic(problem.g, problem.h, lambda1, lambda2)
     assert best.relative_gap <= 1e-9
@@ -370,9 +407,9 @@ def test_fista_goes_on_where_the_basis_is_full(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("secondsight.optim.caso.LARGEST_BASIS", 5)
     problem = instance(13, d=200, rank=100, size=100.0)
     solution = solve(problem, fixed(0.02), tolerance=1e-7)
-    certificate = solution.path.chosen.certificate
-    assert certificate is not None
-    assert certificate.relative_gap <= 1e-7
+    found = solution.path.chosen.gap
+    assert found is not None
+    assert found.relative_gap <= 1e-7
 
 
 def test_the_budget_holds_whoever_spends_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("method", ["cafo", "caso", "smooth-cafo", "smooth-caso"])
 def test_maps_are_those_of_the_captum_classes(method: str) -> None:
     x, y = batch()
-    maps = explain_func(network(), x, y, method=method, n=3)
+    maps = explain_func(network(), x, y, method=f"{method}(n=3)" if "smooth" in method else method)
     assert maps.shape == x.shape
     assert maps.any()
     if method == "caso":
@@ -75,6 +75,13 @@ def test_our_maps_are_sparser_than_the_gradient() -> None:
         for lambda1 in ("auto", 0.0)
     )
     assert sparse > dense + 0.1
+
+
+def test_the_sign_and_options_by_either_way() -> None:
+    x, y = batch()
+    maps = explain_func(network(), x, y, method="cafo(lambda1=10%)")
+    assert np.array_equal(explain_func(network(), x, y, method=ss.CAFO(lambda1="10%"), sign="score"), -maps)
+    assert np.array_equal(explain_func(network(), x, y, method="cafo", lambda1="10%"), maps)
 
 
 def test_an_unknown_method_is_refused() -> None:

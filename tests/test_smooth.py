@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,15 +15,15 @@ from PIL import Image
 from torch import Tensor, nn
 
 import secondsight as ss
-from cases import CASES, CURVED, PIECEWISE_LINEAR, Case
+from cases import CASES, CURVED, PIECEWISE_LINEAR, Case, configured
 from reference import Quadratic, gauss_newton, gradient, hessian, probabilities
+from secondsight.config import METHODS, method_of
 from secondsight.operators.averaged import AveragedHessian
 from secondsight.operators.exact_hessian import ExactHessian
 from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.linearisation import linearise
 from secondsight.operators.loss_hessian import LossHessian
 from secondsight.operators.noise import Noise, fitting_batch_size, graph_bytes
-from secondsight.pipeline import METHODS
 from test_operators import Once
 
 SMOOTH = ("smooth-cafo", "smooth-caso")
@@ -44,20 +45,21 @@ def dense(case: Case, target: int, n: int, sigma: float, seed: int = 0) -> tuple
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_smooth_caso_is_the_optimum_of_the_averaged_objective(case: Case) -> None:
-    options: dict[str, Any] = {"n": 5, "sigma": 0.15, "batch_size": 2, "tolerance": 1e-7, "sparsity_range": (0.3, 1.0)}
-    e = ss.explain(case.classifier(), case.x, "smooth-caso", **options)
+    method = ss.SmoothCASO(c1=10.0, n=5, sigma=0.15, batch_size=2, tolerance=1e-7, sparsity_range=(0.3, 1.0))
+    e = ss.explain(case.classifier(), case.x, method)
     clean = int(probabilities(case.net, case.x).argmax())
     g, h = dense(case, clean, 5, 0.15)
     exact = Quadratic(g, h, e.lambda1, e.lambda2)
     best = exact.optimum()
     assert e.target == clean
-    assert e.certified == "estimated"
-    assert exact.objective(best) - exact.objective(e.delta.flatten()) <= e.gap + 1e-12
+    assert e.certificate.holds
+    assert e.certificate.basis == "estimated"
+    assert exact.objective(best) - exact.objective(e.delta.flatten()) <= e.certificate.gap + 1e-12
     torch.testing.assert_close(e.delta.flatten(), best, rtol=1e-2, atol=1e-3 * float(best.abs().max()))
     torch.testing.assert_close(e.gradient.flatten(), g, rtol=1e-9, atol=1e-12)
     top = float(torch.linalg.eigvalsh(h)[-1])
     assert e.lambda2 == pytest.approx(max(top, 0) / 2 + 10, rel=0.05)
-    assert float(e.top_eigenvalue_bound) >= top * (1 - 1e-6) - 1e-9
+    assert e.certificate.top_eigenvalue_bound >= top * (1 - 1e-6) - 1e-9
     assert e.lambda1_max == pytest.approx(float(g.abs().max()), rel=1e-9)
     assert e.curvature == ("gauss-newton" if case.piecewise_linear else "exact")
     assert e.probability == pytest.approx(float(probabilities(case.net, case.x)[clean]))
@@ -66,18 +68,24 @@ def test_smooth_caso_is_the_optimum_of_the_averaged_objective(case: Case) -> Non
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_smooth_cafo_is_exact(case: Case) -> None:
-    e = ss.explain(case.classifier(), case.x, "smooth-cafo", target=1, n=5, sigma=0.3, seed=7)
+    e = ss.explain(case.classifier(), case.x, ss.SmoothCAFO(c1=10.0, n=5, sigma=0.3), target=1, seed=7)
     g, h = dense(case, 1, 5, 0.3, seed=7)
     best = Quadratic(g, torch.zeros_like(h), e.lambda1, e.lambda2).optimum()
     torch.testing.assert_close(e.delta.flatten(), best, rtol=1e-9, atol=1e-12)
-    assert (e.gap, e.relative_gap, e.certified, e.products, e.lambda2) == (0, 0, "proven", 0, 10)
-    assert e.second_order is None
+    proof = e.certificate
+    assert (proof.gap, proof.relative_gap, proof.basis, proof.top_eigenvalue_bound) == (0, 0, "exact", 0)
+    assert proof.holds
+    assert e.lambda2 == 10
+    assert type(e) is ss.SparseExplanation
+    for name in ("products", "second_order"):
+        with pytest.raises(AttributeError, match=f"the result of smooth-cafo has no {name}: only caso, smooth-caso"):
+            getattr(e, name)
 
 
 @pytest.mark.parametrize("case", CURVED, ids=str)
 def test_gauss_newton_on_request(case: Case) -> None:
     e = ss.explain(
-        case.classifier(), case.x, "smooth-caso", curvature="gauss-newton", n=4, sigma=0.3, lambda1=0.0, tolerance=1e-10
+        case.classifier(), case.x, ss.SmoothCASO(curvature="gauss-newton", n=4, sigma=0.3, lambda1=0.0, tolerance=1e-10)
     )
     g, _ = dense(case, e.target, 4, 0.3)
     h = torch.stack([gauss_newton(case.net, z) for z in copies(case.x, 4, 0.3)]).mean(0)
@@ -89,12 +97,15 @@ def test_gauss_newton_on_request(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("method", SMOOTH)
 def test_without_noise_nothing_is_smoothed(case: Case, method: str) -> None:
-    smooth = ss.explain(case.classifier(), case.x, method, sigma=0.0)
+    smooth = ss.explain(case.classifier(), case.x, configured(method, sigma=0.0))
     plain = ss.explain(case.classifier(), case.x, method.removeprefix("smooth-"))
     torch.testing.assert_close(smooth.delta, plain.delta, rtol=1e-12, atol=1e-15)
-    for name in ("lambda1", "lambda1_max", "lambda2", "products", "certified", "curvature"):
+    second_order = ("products", "curvature", "top_eigenvalue") if method == "smooth-caso" else ()
+    for name in ("lambda1", "lambda1_max", "lambda2", *second_order):
         assert getattr(smooth, name) == getattr(plain, name)
-    assert smooth.gap == pytest.approx(plain.gap, rel=1e-6, abs=1e-20)
+    for name in ("holds", "basis", "tolerance", "top_eigenvalue_bound"):
+        assert getattr(smooth.certificate, name) == getattr(plain.certificate, name)
+    assert smooth.certificate.gap == pytest.approx(plain.certificate.gap, rel=1e-6, abs=1e-20)
 
 
 @pytest.mark.parametrize("method", SMOOTH)
@@ -102,24 +113,38 @@ def test_an_input_without_range(method: str) -> None:
     """All pixels alike: the noise, a share of the range, is none."""
     case = PIECEWISE_LINEAR[3]
     grey = torch.full_like(case.x, 0.5)
-    smooth = ss.explain(case.classifier(), grey, method, n=5)
+    smooth = ss.explain(case.classifier(), grey, configured(method, n=5))
     plain = ss.explain(case.classifier(), grey, method.removeprefix("smooth-"))
     assert torch.equal(smooth.delta, plain.delta)
-    assert smooth.certified
+    assert smooth.certificate.holds
+
+
+def seen_by(net: nn.Module, act: Callable[[], Any]) -> tuple[Any, int]:
+    """What an act gives, and how many inputs the network was given at a time, at most."""
+    sizes: list[int] = []
+    handle = net.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
+    try:
+        return act(), max(sizes)
+    finally:
+        handle.remove()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("method", SMOOTH)
 def test_batches_of_copies_change_nothing(case: Case, method: str) -> None:
-    found = [
-        ss.explain(case.classifier(), case.x, method, n=5, lambda1=1e-3, batch_size=size) for size in (1, 2, 5, 9, None)
-    ]
+    found, largest = [], []
+    for size in (1, 2, 5, 9, None):
+        config = configured(method, n=5, lambda1=1e-3, batch_size=size)
+        e, most = seen_by(case.net, lambda config=config: ss.explain(case.classifier(), case.x, config))
+        found.append(e)
+        largest.append(most)
     scale = float(found[0].delta.abs().max())
     assert scale > 0
     for e in found[1:]:
         torch.testing.assert_close(e.delta, found[0].delta, rtol=1e-9, atol=1e-9 * scale)
         assert e.lambda2 == pytest.approx(found[0].lambda2, rel=1e-9)
-    assert [e.settings["batch_size"] for e in found] == [1, 2, 5, 9, 5]
+    assert [e.method.batch_size for e in found] == [1, 2, 5, 9, None]
+    assert largest == [1, 2, 5, 5, 5]
 
 
 def test_the_class_is_that_of_the_clean_input() -> None:
@@ -130,7 +155,7 @@ def test_the_class_is_that_of_the_clean_input() -> None:
     assert seen[0] != clean
     assert len(set(seen)) > 1
     for method in SMOOTH:
-        e = ss.explain(case.classifier(), case.x, method, n=8, sigma=3.0, lambda1=0.0, tolerance=1e-10)
+        e = ss.explain(case.classifier(), case.x, configured(method, n=8, sigma=3.0, lambda1=0.0, tolerance=1e-10))
         g, h = dense(case, clean, 8, 3.0)
         h = h if method == "smooth-caso" else torch.zeros_like(h)
         assert e.target == clean
@@ -142,7 +167,7 @@ def test_the_class_is_that_of_the_clean_input() -> None:
 def test_the_seed_decides(method: str) -> None:
     case = PIECEWISE_LINEAR[3]
     first, again, other = (
-        ss.explain(case.classifier(), case.x, method, seed=seed, n=4, sigma=0.3) for seed in (1, 1, 2)
+        ss.explain(case.classifier(), case.x, configured(method, n=4, sigma=0.3), seed=seed) for seed in (1, 1, 2)
     )
     assert torch.equal(first.delta, again.delta)
     assert not torch.allclose(first.delta, other.delta, rtol=1e-3, atol=0)
@@ -152,9 +177,9 @@ def test_the_seed_decides(method: str) -> None:
 @pytest.mark.parametrize("case", [PIECEWISE_LINEAR[0], PIECEWISE_LINEAR[3], CURVED[2]], ids=str)
 def test_each_item_of_a_batch_starts_from_the_seed_anew(case: Case, method: str) -> None:
     batch = torch.stack([case.x, case.x, 1 - case.x * 0.5])
-    together = ss.explain(case.classifier(), batch, method, n=4, seed=3, target=[None, 0, 1])
+    together = ss.explain(case.classifier(), list(batch), configured(method, n=4), seed=3, target=[None, 0, 1])
     for x, target, e in zip(batch, (None, 0, 1), together, strict=True):
-        alone = ss.explain(case.classifier(), x, method, n=4, seed=3, target=target)
+        alone = ss.explain(case.classifier(), x, configured(method, n=4), seed=3, target=target)
         torch.testing.assert_close(e.delta, alone.delta, rtol=1e-9, atol=1e-12)
 
 
@@ -163,10 +188,10 @@ def test_the_global_random_state_is_left_alone(method: str) -> None:
     case = PIECEWISE_LINEAR[0]
     torch.manual_seed(11)
     before = torch.get_rng_state()
-    first = ss.explain(case.classifier(), case.x, method, n=3)
+    first = ss.explain(case.classifier(), case.x, configured(method, n=3))
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(12)
-    assert torch.equal(ss.explain(case.classifier(), case.x, method, n=3).delta, first.delta)
+    assert torch.equal(ss.explain(case.classifier(), case.x, configured(method, n=3)).delta, first.delta)
 
 
 def averaged(case: Case, kind: type[LossHessian], batch_size: int = 2) -> tuple[Tensor, Tensor]:
@@ -206,9 +231,12 @@ def test_batches_fit_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         for memory, size in ((1, 1), (one, 1), (3 * one, 3), (10**12, 20)):
             monkeypatch.setattr("secondsight.operators.noise.GRAPH_MEMORY", memory)
             assert fitting_batch_size(model, case.x, 20) == size
-    monkeypatch.setattr("secondsight.operators.noise.GRAPH_MEMORY", 1)
     for method in (*SMOOTH, "smoothgrad", "integrated-gradients"):
-        assert ss.explain(case.classifier(), case.x, method, n=4).settings["batch_size"] == 1
+        config = configured(method, n=4, n_steps=4)
+        for memory, size in ((1, 1), (3 * one, 3), (10**12, 4)):
+            monkeypatch.setattr("secondsight.operators.noise.GRAPH_MEMORY", memory)
+            _, most = seen_by(case.net, lambda config=config: ss.explain(case.classifier(), case.x, config))
+            assert most == size
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
@@ -223,7 +251,7 @@ def test_nothing_of_the_network_stays_behind(method: str, activation: type[nn.Mo
         seen.append(weakref.ref(hidden))
         return last(hidden)
 
-    ss.explain(ss.Classifier(net, input_shape=(6,)), torch.rand(6), method, n=3)
+    ss.explain(ss.Classifier(net, input_shape=(6,)), torch.rand(6), configured(method, n=3))
     gc.collect()
     assert seen
     assert not any(reference() is not None for reference in seen)
@@ -270,7 +298,7 @@ def test_out_of_memory_takes_smaller_batches(case: Case, method: str) -> None:
     def explained(batch_size: int, most: int) -> tuple[ss.Explanation, int]:
         net = Cramped(case.net, most)
         model = ss.Classifier(net, input_shape=case.x.shape, piecewise_linear=case.piecewise_linear)
-        return ss.explain(model, case.x, method, n=8, batch_size=batch_size), net.largest
+        return ss.explain(model, case.x, configured(method, n=8, batch_size=batch_size)), net.largest
 
     (cramped, largest), (roomy, _) = explained(8, 2), explained(2, 100)
     assert largest == 2
@@ -284,7 +312,7 @@ def test_out_of_memory_with_a_single_copy(method: str) -> None:
     net = Cramped(case.net, 100, known=case.x)
     model = ss.Classifier(net, input_shape=case.x.shape, piecewise_linear=True)
     with pytest.raises(ss.ModelError, match="out of memory") as refusal:
-        ss.explain(model, case.x, method, n=8, batch_size=8)
+        ss.explain(model, case.x, configured(method, n=8, batch_size=8))
     assert "\n" not in str(refusal.value)
 
 
@@ -295,12 +323,12 @@ def test_where_torch_differentiates_only_once(batch_size: int) -> None:
     net, x = Once().double(), torch.rand(6, dtype=torch.float64)
     twin = nn.Sequential(net.first, nn.Tanh(), net.last)
     model = ss.Classifier(net, input_shape=(6,))
-    e = ss.explain(model, x, "smooth-caso", n=5, batch_size=batch_size, lambda1=0.0, tolerance=1e-10)
+    e = ss.explain(model, x, ss.SmoothCASO(n=5, batch_size=batch_size, lambda1=0.0, tolerance=1e-10))
     points = copies(x, 5, 0.15)
     g = torch.stack([gradient(twin, z, e.target) for z in points]).mean(0)
     h = torch.stack([gauss_newton(twin, z) for z in points]).mean(0)
     torch.testing.assert_close(e.delta, torch.linalg.solve(2 * e.lambda2 * torch.eye(6) - h, g), rtol=1e-4, atol=1e-9)
-    assert e.certified
+    assert e.certificate.holds
     assert e.curvature == "gauss-newton"
     assert sum("Jacobian" in note for note in e.notes) == 1
     assert sum("twice" in note for note in e.notes) == 1
@@ -312,17 +340,18 @@ def test_what_torch_lacks_is_found_out_once() -> None:
     net, calls = Once().double(), []
     net.register_forward_pre_hook(lambda *_: calls.append(1))
     model = ss.Classifier(net, input_shape=(6,))
-    e = ss.explain(model, torch.rand(6, dtype=torch.float64), "smooth-caso", n=20, batch_size=1)
+    e = ss.explain(model, torch.rand(6, dtype=torch.float64), ss.SmoothCASO(n=20, batch_size=1))
     assert len(calls) <= 20 * (e.products + 1) + 10
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_proven_bound_is_the_top_eigenvalue(case: Case) -> None:
-    e = ss.explain(case.classifier(), case.x, "smooth-caso", bound="proven", n=4)
+    e = ss.explain(case.classifier(), case.x, ss.SmoothCASO(bound="proven", n=4))
     top = float(torch.linalg.eigvalsh(dense(case, e.target, 4, 0.15)[1])[-1])
-    assert e.certified == "proven"
+    assert e.certificate.holds
+    assert e.certificate.basis == "proven"
     assert e.top_eigenvalue == pytest.approx(max(top, 0), rel=1e-5, abs=1e-12)
-    assert float(e.top_eigenvalue_bound) == pytest.approx(max(top, 0), rel=1e-5, abs=1e-12)
+    assert e.certificate.top_eigenvalue_bound == pytest.approx(max(top, 0), rel=1e-5, abs=1e-12)
 
 
 class TestProvenBoundOfManyInputs:
@@ -331,7 +360,7 @@ class TestProvenBoundOfManyInputs:
     def refusal(self, **options: Any) -> str:
         model = ss.Classifier(nn.Sequential(nn.Linear(3000, 4), nn.Tanh(), nn.Linear(4, 3)), input_shape=(3000,))
         with pytest.raises(ss.InputError) as refusal:
-            ss.explain(model, torch.rand(3000), "smooth-caso", bound="proven", n=2, **options)
+            ss.explain(model, torch.rand(3000), ss.SmoothCASO(bound="proven", n=2, **options))
         assert refusal.value.argument == "bound"
         return str(refusal.value)
 
@@ -349,7 +378,7 @@ class TestProvenBoundOfManyInputs:
 def test_progress_rises_to_the_number_of_products(batch_size: int) -> None:
     case = PIECEWISE_LINEAR[3]
     seen: list[float] = []
-    e = ss.explain(case.classifier(), case.x, "smooth-caso", n=5, batch_size=batch_size, progress=seen.append)
+    e = ss.explain(case.classifier(), case.x, ss.SmoothCASO(n=5, batch_size=batch_size), progress=seen.append)
     assert seen
     assert seen == sorted(seen)
     assert seen[-1] == e.products
@@ -379,10 +408,13 @@ def test_progress_without_copies() -> None:
     ],
 )
 def test_bad_requests(method: str, options: dict[str, Any], message: str) -> None:
-    """Refused by whichever method, also one that has no use for them."""
+    """Refused by whichever method, also one that has no use for them, which then says whose they are."""
     case = PIECEWISE_LINEAR[0]
+    (name,) = options
+    if name not in METHODS[method].options():
+        message = f"{name} must be an option of .*smooth-cafo, smooth-caso, not of {method}"
     with pytest.raises(ss.InputError, match=message) as refusal:
-        ss.explain(case.classifier(), case.x, method, **options)
+        ss.explain(case.classifier(), case.x, method_of(method, **options))
     assert refusal.value.argument in options
     assert "\n" not in str(refusal.value)
 
@@ -391,13 +423,14 @@ def test_bad_requests(method: str, options: dict[str, Any], message: str) -> Non
 def smoothed() -> dict[str, ss.Explanation]:
     model = ss.load_model("efficientnet-lite0")
     coffee = Image.fromarray(skimage.data.coffee())
-    return {method: ss.explain(model, coffee, method, n=4) for method in SMOOTH}
+    return {method: ss.explain(model, coffee, configured(method, n=4)) for method in SMOOTH}
 
 
 def test_the_embedded_network_on_a_photograph(smoothed: dict[str, ss.Explanation]) -> None:
     e = smoothed["smooth-caso"]
-    assert e.certified == "estimated"
-    assert e.relative_gap <= 1e-4
+    assert e.certificate.holds
+    assert e.certificate.basis == "estimated"
+    assert e.certificate.relative_gap <= 1e-4
     assert e.label in {"espresso", "cup", "coffee mug"}
     assert e.curvature == "gauss-newton"
     assert 0.75 <= e.sparsity < 1
@@ -408,7 +441,8 @@ def test_the_embedded_network_on_a_photograph(smoothed: dict[str, ss.Explanation
 def test_first_order_on_a_photograph(smoothed: dict[str, ss.Explanation]) -> None:
     first, second = smoothed["smooth-cafo"], smoothed["smooth-caso"]
     torch.testing.assert_close(first.gradient, second.gradient)
-    assert first.certified == "proven"
+    assert first.certificate.holds
+    assert first.certificate.basis == "exact"
     assert 0.75 <= first.sparsity < 1
     expected = (first.gradient.double().abs() - first.lambda1).clamp(min=0) * first.gradient.sign() / 20
     torch.testing.assert_close(first.delta.double(), expected, rtol=1e-4, atol=1e-6 * float(expected.abs().max()))

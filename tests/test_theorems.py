@@ -62,9 +62,9 @@ def test_theorem_3_strongly_concave_exactly_above_half_the_top_eigenvalue(
     for lambda2, concave in ((top / 2 * 1.001, True), (top / 2 * 0.999, False)):
         q = 2 * lambda2 * torch.eye(d, dtype=torch.float64) - matrix
         assert bool(torch.linalg.eigvalsh(q)[0] > 0) is concave
-    ss.explain(model, x, lambda2=top / 2 * 1.001, bound="proven")
+    ss.explain(model, x, ss.CASO(lambda2=top / 2 * 1.001, bound="proven"))
     with pytest.raises(ss.InputError, match="concave"):
-        ss.explain(model, x, lambda2=top / 2 * 0.999, bound="proven")
+        ss.explain(model, x, ss.CASO(lambda2=top / 2 * 0.999, bound="proven"))
 
 
 @settings(max_examples=50, deadline=None)
@@ -108,7 +108,7 @@ def test_theorem_4_the_top_eigenvector_is_parallel_to_the_gradient() -> None:
 def test_theorem_5_caso_becomes_parallel_to_cafo() -> None:
     angles = []
     for c, eps in ((3, 0.2), (30, 0.01), (300, 1e-5)):
-        e = ss.explain(*confident_model(300, c, eps), lambda1=0.0)
+        e = ss.explain(*confident_model(300, c, eps), ss.CASO(lambda1=0.0))
         angles.append(e.second_order.angle)
     assert angles == sorted(angles, reverse=True)
     assert angles[-1] < 0.5
@@ -119,11 +119,13 @@ def test_theorem_5_caso_becomes_parallel_to_cafo() -> None:
 def test_theorem_5_exact_for_two_classes(seed: int, d: int, sharpness: float) -> None:
     """D = g / (2 lambda2 - m) with m = p_y |g|^2 / (1 - p_y); and g / (2 c1), since u is parallel to g."""
     model, x = random_model(seed, d, 2, sharpness)
-    e = ss.explain(model, x, lambda1=0.0, tolerance=1e-12)
-    g = e.gradient
-    m = e.probability * float(g @ g) / (1 - e.probability)
-    torch.testing.assert_close(e.delta, g / (2 * e.lambda2 - m), rtol=1e-6, atol=1e-12)
-    torch.testing.assert_close(e.delta, g / 20, rtol=1e-6, atol=1e-12)
+    for c1 in (10.0, "0.25L"):
+        e = ss.explain(model, x, ss.CASO(c1=c1, lambda1=0.0, tolerance=1e-12))
+        g = e.gradient
+        m = e.probability * float(g @ g) / (1 - e.probability)
+        number = 0.25 * e.top_eigenvalue if isinstance(c1, str) else c1
+        torch.testing.assert_close(e.delta, g / (2 * e.lambda2 - m), rtol=1e-6, atol=1e-12)
+        torch.testing.assert_close(e.delta, g / (2 * number), rtol=1e-6, atol=1e-12)
 
 
 def test_theorem_4_needs_equal_tails() -> None:

@@ -24,8 +24,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, leaky_relu, relu
 
 import secondsight as ss
-from secondsight import zoo
+from secondsight.zoo import catalogue, from_transformers
 from secondsight.zoo.efficientnet_lite import EfficientNetLite
+from secondsight.zoo.labels import imagenet_labels
 from shims import import_torchvision
 
 SHARED = Path(os.environ.get("SECONDSIGHT_SHARED", Path(__file__).parents[2] / "shared"))
@@ -154,9 +155,10 @@ def test_reused_and_in_place_activations_are_explained() -> None:
 def check_explained(net: nn.Module, size: int, curvature: str) -> ss.Explanation:
     model = ss.Classifier(net, MEAN, STD, size)
     x = pixels(size)
-    e: ss.Explanation = ss.explain(model, x, method="caso", lambda1="auto")
+    e: ss.Explanation = ss.explain(model, x, ss.CASO(lambda1="auto"))
     assert e.curvature == curvature
-    assert e.certified == "estimated", e
+    assert e.certificate.holds, e
+    assert e.certificate.basis == "estimated"
     assert 0 < e.sparsity < 1
     assert e.gradient is not None
     assert relative_error(e.gradient, plain_gradient(net, x, e.target)) < 1e-3
@@ -213,8 +215,8 @@ def test_a_folder_of_transformers(tiny: Path, transformers: Any, capfd: pytest.C
     wanted = net(**processor(square, return_tensors="pt")).logits
     assert torch.allclose(model(model.load(square)[None]), wanted, atol=0.02)
 
-    e = ss.explain(model, square, method="caso", lambda1="auto")
-    assert (e.curvature, e.certified) == ("exact", "estimated")
+    e = ss.explain(model, square, ss.CASO(lambda1="auto"))
+    assert (e.curvature, e.certificate.holds, e.certificate.basis) == ("exact", True, "estimated")
     x = model.load(square)[None].requires_grad_()
     std = torch.tensor([0.25, 0.5, 0.5]).reshape(3, 1, 1)
     loss = cross_entropy(net((x - 0.5) / std).logits, torch.tensor([e.target]))
@@ -269,7 +271,7 @@ def test_what_is_neither_a_folder_nor_a_name() -> None:
     ],
 )
 def test_sizes_of_transformers(given: dict[str, Any], lengths: tuple[tuple[int, int], int, bool]) -> None:
-    assert zoo.from_transformers._lengths(given, None) == lengths
+    assert from_transformers._lengths(given, None) == lengths
 
 
 # Preprocessing and cached weights
@@ -301,7 +303,7 @@ def test_timm_from_the_cache_with_its_preprocessing(cache: Path, tmp_path: Path,
     save_file(net.state_dict(), tmp_path / "files" / "model.safetensors")
     snapshot(cache, "timm/resnet18.a1_in1k", tmp_path / "files")
     model = ss.load_model("timm:resnet18.a1_in1k")
-    assert model.labels == zoo.imagenet_labels()
+    assert model.labels == imagenet_labels()
     transform = timm.data.create_transform(**timm.data.resolve_model_data_config(net))
     check_preprocessing(model, transform, net)
     assert "state_dict" not in model.net.pretrained_cfg  # type: ignore[union-attr]
@@ -442,7 +444,7 @@ def test_a_download_that_fails(cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_list_of_models() -> None:
-    assert [zoo.spelled(entry) for entry in zoo.MODELS] == [
+    assert [catalogue.spelled(entry) for entry in catalogue.MODELS] == [
         "efficientnet-lite0",
         "efficientnet-lite1",
         "efficientnet-lite2",

@@ -3,44 +3,124 @@
 >>> import secondsight as ss
 >>> model = ss.load_model("efficientnet-lite0")
 >>> e = ss.explain(model, ss.example_photograph())
->>> e.label, e.certified
-('tiger cat', 'estimated')
+>>> e.label, e.certificate.holds, e.certificate.basis
+('tiger cat', True, 'estimated')
 """
 
-from secondsight.api import explain
-from secondsight.comparison import Comparison, compare
-from secondsight.errors import ImageError, InputError, ModelError, SecondsightError, SecondsightWarning
-from secondsight.model.classifier import Classifier
-from secondsight.model.images import example_photograph
-from secondsight.operators.input_hessian import InputHessian, input_hessian
-from secondsight.optim.certificate import Support
-from secondsight.presets import PRESETS
-from secondsight.results.explanation import EigenvalueBound, Explanation, PathPoint, SecondOrder
-from secondsight.sweep import Sweep, sweep
+import importlib
+import typing
+
 from secondsight.version import __version__
-from secondsight.zoo import load_model
+
+if typing.TYPE_CHECKING:
+    from secondsight.api import explain, explain_batches
+    from secondsight.comparison import Comparison, compare
+    from secondsight.config import (
+        CAFO,
+        CASO,
+        Gradient,
+        IntegratedGradients,
+        Method,
+        SmoothCAFO,
+        SmoothCASO,
+        SmoothGrad,
+    )
+    from secondsight.errors import ImageError, InputError, ModelError, SecondsightError, SecondsightWarning
+    from secondsight.model.classifier import Classifier
+    from secondsight.model.images import example_photograph
+    from secondsight.operators.input_hessian import InputHessian, input_hessian
+    from secondsight.optim.duality_gap import Support
+    from secondsight.path_sweep import Sweep, sweep
+    from secondsight.presets import PRESETS
+    from secondsight.results.certificate import Certificate
+    from secondsight.results.explanation import (
+        Explanation,
+        PathPoint,
+        SecondOrder,
+        SecondOrderExplanation,
+        SparseExplanation,
+    )
+    from secondsight.zoo.catalogue import load_model
 
 __all__ = [
+    "CAFO",
+    "CASO",
     "PRESETS",
+    "Certificate",
     "Classifier",
     "Comparison",
-    "EigenvalueBound",
     "Explanation",
+    "Gradient",
     "ImageError",
     "InputError",
     "InputHessian",
+    "IntegratedGradients",
+    "Method",
     "ModelError",
     "PathPoint",
     "SecondOrder",
+    "SecondOrderExplanation",
     "SecondsightError",
     "SecondsightWarning",
+    "SmoothCAFO",
+    "SmoothCASO",
+    "SmoothGrad",
+    "SparseExplanation",
     "Support",
     "Sweep",
     "__version__",
     "compare",
     "example_photograph",
     "explain",
+    "explain_batches",
     "input_hessian",
     "load_model",
     "sweep",
 ]
+
+_HOMES = {
+    "api": ("explain", "explain_batches"),
+    "comparison": ("Comparison", "compare"),
+    "config": (
+        "CAFO",
+        "CASO",
+        "Gradient",
+        "IntegratedGradients",
+        "Method",
+        "SmoothCAFO",
+        "SmoothCASO",
+        "SmoothGrad",
+    ),
+    "errors": ("ImageError", "InputError", "ModelError", "SecondsightError", "SecondsightWarning"),
+    "model.classifier": ("Classifier",),
+    "model.images": ("example_photograph",),
+    "operators.input_hessian": ("InputHessian", "input_hessian"),
+    "optim.duality_gap": ("Support",),
+    "path_sweep": ("Sweep", "sweep"),
+    "presets": ("PRESETS",),
+    "results.certificate": ("Certificate",),
+    "results.explanation": (
+        "Explanation",
+        "PathPoint",
+        "SecondOrder",
+        "SecondOrderExplanation",
+        "SparseExplanation",
+    ),
+    "zoo.catalogue": ("load_model",),
+}
+"""Where each public name lives. They are imported from there when they are first used."""
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used (PEP 562), because torch takes seconds to import."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(importlib.import_module(f"secondsight.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'secondsight' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, also those that were not used yet."""
+    return sorted({*globals(), *__all__})

@@ -1,53 +1,102 @@
-"""`explain`: arguments, batches, progress and time around the pipeline."""
+"""`explain` and `explain_batches`: the signatures, and what may be asked."""
 
 from __future__ import annotations
 
-import difflib
-import functools
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from threading import Lock
-from typing import Any
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias, overload
 
 from torch import Tensor
 
-from secondsight.batching.workers import Task, side_by_side
-from secondsight.config import Settings
+from secondsight.batch_items import Batch, labelled_items
+from secondsight.call import Cautions, Progress, explain_all, explain_chunks
+from secondsight.config import CAFO, CASO, METHODS, Method, method_of
 from secondsight.errors import InputError
-from secondsight.groups import Groups
 from secondsight.model.classifier import Classifier, Item, Target
-from secondsight.operators.linearisation import linearise_each
-from secondsight.operators.tape.folding import FoldedWeights
-from secondsight.pipeline import METHODS, PENALISED, explain_one, maximise, surrogate_at
-from secondsight.results.explanation import Explanation
+from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
+
+Targets: TypeAlias = Target | Sequence[Target] | Tensor
+"""One class for all inputs, or one for each."""
+
+SecondOrderName: TypeAlias = Literal["caso", "smooth-caso"]
+SparseName: TypeAlias = Literal["cafo", "smooth-cafo"]
+
+
+# A list of inputs gives a list of results.
+@overload
+def explain(
+    model: Classifier,
+    x: list[Any],
+    method: CASO | SecondOrderName = ...,
+    target: Targets = ...,
+    *,
+    seed: int = ...,
+    progress: Progress = ...,
+) -> list[SecondOrderExplanation]: ...
+@overload
+def explain(
+    model: Classifier,
+    x: list[Any],
+    method: CAFO | SparseName,
+    target: Targets = ...,
+    *,
+    seed: int = ...,
+    progress: Progress = ...,
+) -> list[SparseExplanation]: ...
+@overload
+def explain(
+    model: Classifier,
+    x: list[Any],
+    method: Method | str,
+    target: Targets = ...,
+    *,
+    seed: int = ...,
+    progress: Progress = ...,
+) -> list[Explanation]: ...
+
+
+# One input gives one result.
+@overload
+def explain(
+    model: Classifier,
+    x: Item,
+    method: CASO | SecondOrderName = ...,
+    target: Target | Tensor = ...,
+    *,
+    seed: int = ...,
+    progress: Progress = ...,
+) -> SecondOrderExplanation: ...
+@overload
+def explain(
+    model: Classifier,
+    x: Item,
+    method: CAFO | SparseName,
+    target: Target | Tensor = ...,
+    *,
+    seed: int = ...,
+    progress: Progress = ...,
+) -> SparseExplanation: ...
+@overload
+def explain(
+    model: Classifier,
+    x: Item,
+    method: Method | str,
+    target: Target | Tensor = ...,
+    *,
+    seed: int = ...,
+    progress: Progress = ...,
+) -> Explanation: ...
 
 
 def explain(
     model: Classifier,
-    x: Item | Sequence[Item],
-    method: str = "caso",
-    target: Target | Sequence[Target] = None,
-    lambda1: str | float | Sequence[float] = "auto",
-    c1: float = 10.0,
-    lambda2: float | None = None,
-    curvature: str = "auto",
-    tolerance: float = 1e-4,
-    certify: str = "chosen",
-    max_products: int = 100,
-    seed: int = 0,
+    x: Item | list[Any],
+    method: Method | str = CASO(),
+    target: Targets = None,
     *,
-    bound: str = "estimated",
-    sparsity_range: tuple[float, float] = (0.75, 1.0),
-    path_points: int = 16,
-    path_smallest: float | None = None,
-    groups: Groups = "none",
-    n: int = 50,
-    sigma: float = 0.15,
-    batch_size: int | None = None,
-    score: str = "logit",
-    times_input: bool | None = None,
-    progress: Callable[[float], None] | None = None,
+    seed: int = 0,
+    progress: Progress = None,
+    **misplaced: object,
 ) -> Any:
     """Explain a decision: find the sparse perturbation D of the input that raises the loss most.
 
@@ -55,148 +104,109 @@ def explain(
 
     Args:
         model: the network, as a Classifier.
-        x: a path, a PIL image or a float tensor of the model's input shape; or a batch of them, as a list or as a
-            tensor with one more dimension.
-        method: "caso" (second order), "cafo" (first order), "smooth-caso" and "smooth-cafo" (averaged over noisy copies
-            of the input); or, for comparison, Captum's "gradient", "smoothgrad" and "integrated-gradients", which use
-            target, seed, n, sigma, batch_size, score and times_input, as far as they need them, and nothing else.
-        target: index or name of the class to explain; None: the predicted one. A list for a batch.
-        lambda1: the weight of the sparsity penalty. "auto": the knee of what is kept of the surrogate gain against
-            pixels kept, along a path below lambda1_max. "paper": the rule of the paper's section 4.1 on its own grid.
-            A number; 0 gives a dense map. Or a list of numbers: the highest loss among those whose sparsity is in
-            range, as in the paper.
-        c1: how far lambda2 lies above L/2, the edge of concavity. If c1 is much larger than L/2, CASO becomes CAFO up
-            to scale.
-        lambda2: your own, instead of L/2 + c1 (for CAFO: c1). Refused where the objective would not be concave.
-        curvature: "gauss-newton", "exact" (the true Hessian, which may be indefinite), or "auto": the true Hessian,
-            computed as Gauss-Newton where the network is piecewise linear and both are equal.
-        tolerance: on the certified gap over |objective|.
-        certify: "chosen", the returned map, or "path", every map of the path, one product more for each.
-        max_products: stop after this many Hessian products and return the best map, not certified. The three to eight
-            (for an indefinite Hessian, up to 16) that fix lambda2 are always taken.
+        x: one input: a path, a PIL image, a float tensor of the model's input shape, or, for a network of several
+            inputs, a tuple of tensors. Or a list of inputs. Batch tensors and DataLoaders go to `explain_batches`.
+        method: a config such as `CASO(c1=1, groups="pixel")`, or a string: the name of a method, which has its
+            defaults, or a name with options, "caso(c1=1,groups=pixel)". `CASO` and `CAFO` are sparse maps of second and
+            first order, `SmoothCASO` and `SmoothCAFO` average over noisy copies of the input. For comparison there are
+            Captum's `Gradient`, `SmoothGrad` and `IntegratedGradients`.
+        target: index or name of the class to explain; None: the predicted one. For a list of inputs also a list.
         seed: of the random probe for the largest eigenvalue, and of the noise; each input starts from it anew.
-        bound: what the certificate takes as the Hessian's largest eigenvalue: "estimated" from products, or "proven"
-            from all of H: by Gauss-Newton one backward pass per class, else one product per entry of the input, refused
-            above 2048 entries. `products` does not count these.
-        sparsity_range: the share of zero pixels (or groups), low <= eta < high, a chosen map must have.
-        path_points, path_smallest: length of the path below lambda1_max (at least 12), and its end over lambda1_max.
-            None: a hundredth; with groups, where CAFO keeps three of four.
-        groups: entries that stand or fall together, so that the penalty is lambda1 sum_j sqrt(size of group j) |D_j|
-            instead of lambda1 |D|_1: "none", "pixel" (its channels), "patch:16" (squares of that side), "superpixels"
-            (SLIC, some 200; "superpixels:500" for more), or an array of whole numbers, one label for each entry of the
-            input or for each pixel.
-        n: noisy copies of the smooth methods and SmoothGrad, or steps of Integrated Gradients (from zero).
-        sigma: standard deviation of the noise, over the range (max - min) of the input.
-        batch_size: copies that go through the network at a time. None: as many as fit half a gigabyte.
-        score: what gradient, SmoothGrad and Integrated Gradients explain, "logit" or "loss" of the target.
-        times_input: multiply the map by the input. By default only Integrated Gradients does. The paper argues against
-            it (appendix D): it sharpens pictures, but dark pixels can never show, and the map is no longer invariant
-            where the network is.
-        progress: called with the number of products taken so far, of all inputs, in fractions for smooth-caso. CAFO and
+        progress: called with the number of products taken so far, of all inputs, in fractions for SmoothCASO. CAFO and
             Captum's methods take none.
 
     Returns:
-        An Explanation; for a batch, a list of them. A batch gives what its items give one by one, but for the rounding
-        of the network: CASO takes products of several inputs in one pass, and uses torch's threads for several passes.
+        For one input an `Explanation`: of CASO and SmoothCASO a `SecondOrderExplanation`, of CAFO and SmoothCAFO a
+        `SparseExplanation`. For a list a list. A list gives what its items give one by one, but for the rounding of the
+        network: CASO takes products of several inputs in one pass, and uses torch's threads for several passes.
+
+    Warns:
+        SecondsightWarning: of what changes the meaning of a result, once per call: maps that are all zero, a fallback,
+            certificates that do not hold.
 
     Example: logits linear in x with two classes. Then H is parallel to gg', so CASO and CAFO agree in direction.
 
         >>> import torch
         >>> net = torch.nn.Linear(4, 2).double()
-        >>> e = explain(Classifier(net, input_shape=(4,)), torch.ones(4).double(), lambda1=0.0)
-        >>> bool(e.second_order.angle < 1e-6), bool(e.relative_gap < 1e-9)
+        >>> e = explain(Classifier(net, input_shape=(4,)), torch.ones(4).double(), CASO(lambda1=0.0))
+        >>> bool(e.second_order.angle < 1e-6), bool(e.certificate.relative_gap < 1e-9)
         (True, True)
     """
-    check_method(method)
-    grouped = repr(groups) if groups is None or isinstance(groups, str) else "an array"
-    if method not in PENALISED and grouped not in ("None", "'none'"):
-        raise InputError("groups", f"none for {method}: they belong to {', '.join(PENALISED)}", grouped)
-    items, is_batch = _items(model, x)
-    targets = _targets(target, len(items), is_batch)
-    settings = Settings(
-        target=None,
-        lambda1=tuple(lambda1) if isinstance(lambda1, Sequence) and not isinstance(lambda1, str) else lambda1,
-        c1=c1,
-        lambda2=lambda2,
-        curvature=curvature,
-        tolerance=tolerance,
-        certify=certify,
-        max_products=max_products,
-        seed=seed,
-        bound=bound,
-        sparsity_range=sparsity_range,
-        path_points=path_points,
-        path_smallest=path_smallest,
-        groups=groups,
-        n=n,
-        sigma=sigma,
-        batch_size=batch_size,
-        score=score,
-        times_input=method == "integrated-gradients" if times_input is None else times_input,
-        progress=progress,
-    )
-    reports, folded = _Reports(progress), FoldedWeights()
+    config = _config(method, misplaced)
+    is_list = isinstance(x, list)
+    items: Sequence[Any] = x if isinstance(x, list) else [x]
+    if not is_list:
+        _refuse_batch(model, x)
+    results = explain_all(model, items, config, _targets(target, len(items), is_list), seed, progress)
+    Cautions().warn(results)
+    return results if is_list else results[0]
 
-    def asked(i: int) -> tuple[Tensor, Settings]:
-        return model.tensor(items[i]), replace(settings, target=targets[i], progress=reports.of(i))
 
-    def prepare(numbers: Sequence[int]) -> list[Task[Explanation]]:
-        inputs, own = zip(*map(asked, numbers), strict=True)
-        linears = linearise_each(model, inputs, [one.target for one in own], folded)
-        pairs = zip(linears, own, strict=True)
-        surrogates = [surrogate_at(linear, method, one) for linear, one in pairs]
-        return [Task(s.H, functools.partial(maximise, s)) for s in surrogates if s.H is not None]
+def explain_batches(
+    model: Classifier,
+    batches: Tensor | Iterable[Batch],
+    method: Method | str = CASO(),
+    target: Target = None,
+    *,
+    use_labels: bool = False,
+    seed: int = 0,
+    progress: Progress = None,
+) -> Iterator[Explanation]:
+    """Explain many inputs, and give one result after the other. Memory does not grow with their number.
 
-    start = time.perf_counter()
-    with model.ready():
-        if method == "caso" and len(items) > 1:
-            explanations = side_by_side(prepare, len(items))
+    Args:
+        model: the network, as a Classifier.
+        batches: a tensor with a batch dimension, or any iterable of batches such as a DataLoader. A batch is a tensor
+            with a batch dimension, a list of inputs, or either with labels after it, as DataLoaders give them.
+        method: a config or a string, as for `explain`.
+        target: the class to explain, for all inputs; None: the predicted one.
+        use_labels: explain each input's own label. Otherwise labels in the batches are not looked at.
+        seed: as for `explain`.
+        progress: called with the number of products taken so far.
+
+    Yields:
+        The results, in the order of the inputs. Between two of them the network is as you left it.
+
+    Warns:
+        SecondsightWarning: as `explain` does, once for all batches.
+
+    Example:
+        >>> import torch
+        >>> model = Classifier(torch.nn.Linear(4, 3), input_shape=(4,))
+        >>> len(list(explain_batches(model, torch.rand(20, 4), "cafo")))
+        20
+    """
+    config = _config(method, {})
+    if use_labels and target is not None:
+        raise InputError("target", "None where use_labels is set", repr(target))
+    several = [batches] if isinstance(batches, Tensor) else batches
+    items = itertools.chain.from_iterable(labelled_items(model, batch, use_labels) for batch in several)
+    pairs = items if use_labels else ((item, target) for item, _ in items)
+    return explain_chunks(model, pairs, config, seed, progress, Cautions())
+
+
+def _config(method: Method | str, misplaced: dict[str, object]) -> Method:
+    config = method_of(method)
+    for name in misplaced:
+        if any(name in one.options() for one in METHODS.values()):
+            hint = f"an option of the method, as in explain(model, x, {type(config).__name__}({name}=...))"
         else:
-            explanations = [explain_one(model, x, method, own) for x, own in map(asked, range(len(items)))]
-    seconds = (time.perf_counter() - start) / max(1, len(items))
-    explanations = [replace(e, seconds=seconds) for e in explanations]
-    return explanations if is_batch else explanations[0]
+            hint = "target, seed or progress, beside the model, the input and the method"
+        raise InputError(name, hint, "an argument of explain")
+    return config
 
 
-class _Reports:
-    """Adds up the products that the inputs of a batch have taken, for the user's progress function."""
-
-    def __init__(self, progress: Callable[[float], None] | None) -> None:
-        self.progress, self.taken, self.lock = progress, dict[int, float](), Lock()
-
-    def of(self, i: int) -> Callable[[float], None] | None:
-        return None if self.progress is None else functools.partial(self._report, i)
-
-    def _report(self, i: int, taken: float) -> None:
-        with self.lock:
-            self.taken[i] = taken
-            if self.progress is not None:
-                self.progress(sum(self.taken.values()))
+def _refuse_batch(model: Classifier, x: Any) -> None:
+    if isinstance(x, Tensor) and model.is_batch(x):
+        may_be = "one input or a list of them: type list(x), or ss.explain_batches(model, x)"
+        raise InputError("x", may_be, f"a batch of shape {tuple(x.shape)}")
 
 
-def check_method(method: str) -> None:
-    """Raise InputError if there is no method of this name."""
-    if method not in METHODS:
-        near = difflib.get_close_matches(str(method), METHODS, n=1, cutoff=0.5)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise InputError("method", f"one of {', '.join(METHODS)}", f"{method!r}{hint}")
-
-
-def _items(model: Classifier, x: Item | Sequence[Item]) -> tuple[Sequence[Item], bool]:
-    if isinstance(x, Tensor):
-        if x.ndim == len(model.input_shape) + 1:
-            return list(x), True
-        return [x], False
-    if isinstance(x, (list, tuple)):
-        return x, True
-    return [x], False  # type: ignore[list-item]
-
-
-def _targets(target: Target | Sequence[Target], count: int, is_batch: bool) -> Sequence[Target]:
+def _targets(target: Targets, count: int, is_list: bool) -> Sequence[Target]:
     if isinstance(target, Tensor):
         target = target.tolist()
     if isinstance(target, (list, tuple)):
-        if not is_batch or len(target) != count:
+        if not is_list or len(target) != count:
             raise InputError("target", f"one class, or a list of {count} for this batch", target)
         return target
     return [target] * count  # type: ignore[list-item]

@@ -9,48 +9,42 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from captum.attr import IntegratedGradients, NoiseTunnel, Saliency
 from torch import Tensor
 
-from secondsight.config import Settings
+from secondsight.config import Baseline, IntegratedGradients, SmoothGrad
+from secondsight.errors import ALL_ZERO, Caution
+from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier
 from secondsight.operators.linearisation import linearise
-from secondsight.operators.noise import deviation_of
+from secondsight.operators.noise import deviation_of, fitting_batch_size
+from secondsight.request import Request
 from secondsight.results.builder import TIMES_INPUT, facts_of
-from secondsight.results.explanation import Explanation, zero_share
+from secondsight.results.explanation import Explanation
 
 Score = Callable[[Tensor], Tensor]
 """What is explained: a function of a batch."""
 
-Attribute = Callable[[Score, Tensor, int | None, Settings], Tensor]
-"""A method of Captum's: from the score, a batch of one, the target and the settings to the map."""
 
-
-def baseline(method: str, model: Classifier, x: Tensor, settings: Settings) -> Explanation:
-    """Explain x (without batch dimension) by one of `BASELINES`. For use inside `model.ready()`."""
-    linear = linearise(model, x[None], settings.target)
-    found, notes = facts_of(linear, settings), linear.all_notes()
+def baseline(model: Classifier, x: Tensor, request: Request[Baseline]) -> Explanation:
+    """Explain x (without batch dimension) by one of Captum's methods. For use inside `model.ready()`."""
+    method = request.method
+    linear = linearise(model, x[None], request.target)
+    found, notes = facts_of(linear, request), linear.all_notes()
     target, constant = linear.target, linear.jacobian.constant
     # Its graph would lie idle beside Captum's.
     del linear
-    attribute = BASELINES[method]
     if constant:
         delta = torch.zeros_like(x)
-    elif settings.score == "logit":
-        delta = attribute(model.logits, x[None].clone(), target, settings)[0].detach()
     else:
-        delta = attribute(_Loss(model, target), x[None].clone(), None, settings)[0].detach()
+        score, index = (model.logits, target) if method.score == "logit" else (_Loss(model, target), None)
+        attribute = _attribution(method, model, x, request.seed)
+        delta = attribute(score, x[None].clone(), index)[0].detach()
     if not bool(delta.any()):
-        notes.append("the score does not change with the input here: the map is all zero")
-    if settings.times_input and method != "integrated-gradients":
+        notes.append(Caution("the score does not change with the input here: the map is all zero", ALL_ZERO))
+    if method.times_input and not isinstance(method, IntegratedGradients):
         notes.append(TIMES_INPUT)
-    return Explanation(
-        **found,
-        delta=delta.cpu(),
-        method=method,
-        sparsity=zero_share(delta.cpu()),
-        notes=tuple(notes),
-    )
+        delta = delta * x
+    return Explanation(**found, delta=delta.cpu(), sparsity=zero_share(delta.cpu()), notes=tuple(notes))
 
 
 def clipped(values: Tensor, sparsity: float) -> Tensor:
@@ -62,42 +56,44 @@ def clipped(values: Tensor, sparsity: float) -> Tensor:
     return values * mask.reshape(weight.shape)
 
 
-def _gradient(score: Score, x: Tensor, target: int | None, settings: Settings) -> Tensor:
-    return _times(Saliency(score).attribute(x.requires_grad_(), target=target, abs=False), x, settings)
+def _attribution(
+    method: Baseline, model: Classifier, x: Tensor, seed: int
+) -> Callable[[Score, Tensor, int | None], Tensor]:
+    """Choose Captum's method: a function of the score, a batch of one and the target."""
+    # Captum takes half a second to import, and the other methods do without it.
+    from captum.attr import IntegratedGradients as CaptumIntegratedGradients
+    from captum.attr import NoiseTunnel, Saliency
 
+    def gradient(score: Score, x: Tensor, target: int | None) -> Tensor:
+        slope: Tensor = Saliency(score).attribute(x.requires_grad_(), target=target, abs=False)
+        return slope
 
-def _smoothgrad(score: Score, x: Tensor, target: int | None, settings: Settings) -> Tensor:
-    with torch.random.fork_rng([x.device] if x.device.type == "cuda" else []):
-        torch.manual_seed(settings.seed)
-        average = NoiseTunnel(Saliency(score)).attribute(
-            x,
-            nt_type="smoothgrad",
-            nt_samples=settings.n,
-            nt_samples_batch_size=settings.batch_size,
-            stdevs=deviation_of(x, settings.sigma),
-            target=target,
-            abs=False,
-        )
-    return _times(average, x, settings)
+    def smoothgrad(score: Score, x: Tensor, target: int | None) -> Tensor:
+        assert isinstance(method, SmoothGrad)
+        with torch.random.fork_rng([x.device] if x.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            average: Tensor = NoiseTunnel(Saliency(score)).attribute(
+                x,
+                nt_type="smoothgrad",
+                nt_samples=method.n,
+                nt_samples_batch_size=method.batch_size or fitting_batch_size(model, x[0], method.n),
+                stdevs=deviation_of(x, method),
+                target=target,
+                abs=False,
+            )
+        return average
 
+    def integrated_gradients(score: Score, x: Tensor, target: int | None) -> Tensor:
+        """Integrate from the black picture (or the zero vector) to the input."""
+        assert isinstance(method, IntegratedGradients)
+        size = method.batch_size or fitting_batch_size(model, x[0], method.n_steps)
+        captum = CaptumIntegratedGradients(score, multiply_by_inputs=method.times_input)
+        result: Tensor = captum.attribute(x, target=target, n_steps=method.n_steps, internal_batch_size=size)
+        return result
 
-def _integrated_gradients(score: Score, x: Tensor, target: int | None, settings: Settings) -> Tensor:
-    """Integrate from the black picture (or the zero vector) to the input."""
-    method = IntegratedGradients(score, multiply_by_inputs=settings.times_input)
-    result: Tensor = method.attribute(x, target=target, n_steps=settings.n, internal_batch_size=settings.batch_size)
-    return result
-
-
-BASELINES: dict[str, Attribute] = {
-    "gradient": _gradient,
-    "smoothgrad": _smoothgrad,
-    "integrated-gradients": _integrated_gradients,
-}
-"""The methods by name."""
-
-
-def _times(values: Tensor, x: Tensor, settings: Settings) -> Tensor:
-    return values * x if settings.times_input else values
+    if isinstance(method, SmoothGrad):
+        return smoothgrad
+    return integrated_gradients if isinstance(method, IntegratedGradients) else gradient
 
 
 class _Loss:

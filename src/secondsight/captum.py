@@ -3,50 +3,80 @@
 >>> import torch
 >>> from secondsight.captum import CASO
 >>> net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
->>> CASO(net).attribute(torch.rand(2, 8), target=1).shape
+>>> CASO(net, lambda1="10%").attribute(torch.rand(2, 8), target=1).shape
 torch.Size([2, 8])
 
 The sign: an attribution here is the perturbation that *raises the loss* of the target. Where it is positive, increasing
 that feature works against the class; where it is negative, decreasing it does. Captum's gradient methods explain the
-target's score, so there positive speaks for the class.
+target's score, so there positive speaks for the class. sign="score" turns ours around to match.
 """
 
 from __future__ import annotations
 
+import inspect
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar, Literal, NoReturn
 
 import torch
 from captum.attr import Attribution
 from captum.log import log_usage
 from torch import Tensor, nn
 
-from secondsight.api import explain
+from secondsight import config
+from secondsight.call import Cautions, explain_chunks
 from secondsight.errors import InputError
 from secondsight.model.classifier import Classifier
+from secondsight.model.joined_inputs import HALF
+from secondsight.model.network_facts import NetworkFacts
+from secondsight.option_types import one_of, whole
 from secondsight.results.explanation import Explanation
 
 Inputs = Tensor | tuple[Tensor, ...]
-Targets = int | Tensor | Sequence[int] | None
+Target = int | tuple[int, ...] | None
+"""The class, or the class and a position in outputs of shape (N, classes, ...)."""
 
-__all__ = ["CAFO", "CASO", "SmoothCAFO", "SmoothCASO"]
+Targets = Target | Tensor | Sequence[int] | Sequence[tuple[int, ...]]
+
+__all__ = ["CAFO", "CASO", "SmoothCAFO", "SmoothCASO", "TargetError"]
+
+
+class TargetError(InputError, AssertionError):
+    """A target that the outputs do not have. Captum's own methods raise an AssertionError then, so it is one, too."""
 
 
 class _Penalised(Attribution):  # type: ignore[misc]
-    """The part that the four attributions share.
+    """The part that the four attributions share."""
 
-    Args:
-        forward_func: a module or a function from a batch (or several) to logits of shape (N, classes). A module is used
-            in eval mode with frozen parameters, and both are restored afterwards.
-    """
+    config_class: ClassVar[type[config.CAFO]]
 
-    method: str
+    def __init_subclass__(cls) -> None:
+        """Take the options of the config: names and defaults into the signature, help into the docstring."""
+        own = inspect.signature(_Penalised.__init__).parameters
+        first = [own["forward_func"], own["sign"], own["seed"]]
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in cls.config_class.defaults().items()
+        ]
+        cls.__signature__ = inspect.Signature([*first, *options])
+        cls.__doc__ = f"{cls.__doc__}\n\n{ARGS}\n{cls.config_class.help_text(indent=8)}"
 
-    def __init__(self, forward_func: Callable[..., Tensor]) -> None:
+    def __init__(
+        self,
+        forward_func: Callable[..., Tensor],
+        *,
+        sign: Literal["loss", "score"] = "loss",
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
         super().__init__(forward_func)
         if not callable(forward_func):
             raise InputError("forward_func", "a module or a function", f"a {type(forward_func).__name__}")
-        self._piecewise_linear: bool | None = None
+        self.sign = one_of("loss", "score")("sign", sign)
+        self.seed = whole(0, 2**63 - 1)("seed", seed)
+        self.config = self.config_class(**options)
+        self._facts = NetworkFacts()
+        self._inputs_reach = False
 
     # Captum's NoiseTunnel asks for the function that this decorator wraps.
     @log_usage()  # type: ignore[untyped-decorator]
@@ -57,143 +87,229 @@ class _Penalised(Attribution):  # type: ignore[misc]
         additional_forward_args: Any = None,
         *,
         internal_batch_size: int | None = None,
-        return_certificate: bool = False,
-        **options: Any,
+        return_explanations: bool = False,
+        **unknown: Any,
     ) -> Any:
         """Compute the map of each example, in the shape of the inputs.
 
         Args:
             inputs: one tensor of floats with a batch dimension, or a tuple of them. The tensors of a tuple are
                 explained together, under one objective.
-            target: the class: one for all examples, or one for each. None: the predicted one.
+            target: the class: one for all examples, or a list or tensor with one for each. Negative ones count from the
+                last. For outputs of shape (N, classes, ...) a tuple, the class and the position, or a list of tuples.
+                None: the predicted class.
             additional_forward_args: further arguments of forward_func, after the inputs. If the first dimension of a
                 tensor is the number of examples, each example gets its own row of it.
-            internal_batch_size: noisy copies of an example that go through the network at a time (smooth methods).
-            return_certificate: also return an `Explanation` for each example, with the gap, the path of lambda1 and
-                whether second order matters. For a tuple of inputs its maps are flat, one input after the other.
-            options: further options of `secondsight.explain`: lambda1, c1, groups, n, sigma, seed and so on.
+            internal_batch_size: how many examples (of the smooth methods: noisy copies of an example) go through the
+                network at a time.
+            return_explanations: also return the `Explanation` of each example, with its certificate, the path of
+                lambda1 and notes. For a tuple of inputs its maps are flat, one input after the other.
 
         Returns:
-            The attributions, a tensor for a tensor and a tuple for a tuple; with `return_certificate` also the list of
-            explanations. Positive works *against* the target.
+            The attributions, a tensor for a tensor and a tuple for a tuple; with `return_explanations` also the list of
+            explanations. With sign="loss" positive works *against* the target.
 
         Raises:
             InputError: if an input does not reach the output of forward_func, or an argument cannot be used.
         """
+        self._refuse(unknown)
         parts = _parts(inputs)
-        joined = _Joined(self.forward_func, parts, _args(additional_forward_args))
-        model = Classifier(
-            joined, input_shape=joined.shape, name=_name(self.forward_func), piecewise_linear=self._piecewise_linear
-        )
+        args = _args(additional_forward_args)
         targets = _targets(target, len(parts[0]))
-        options = {"method": self.method, "batch_size": internal_batch_size} | options
         explanations: list[Explanation] = []
-        for i, one in enumerate(targets):
-            joined.example = i
-            if i == 0:
-                joined.require_every_input(model)
-            explanations.append(explain(model, joined.join(i), target=one, **options))
-            self._piecewise_linear = model.facts.piecewise_linear
-        deltas = torch.stack([e.delta for e in explanations]).to(parts[0].device)
-        attributions = tuple(
-            delta.reshape(part.shape).to(part) for delta, part in zip(joined.split(deltas), parts, strict=True)
-        )
-        result = attributions if isinstance(inputs, tuple) else attributions[0]
-        return (result, explanations) if return_certificate else result
+        deltas = [part.new_zeros(0, *part.shape[1:]) for part in parts]
+        if len(parts[0]):
+            deltas, explanations = self._attribute(parts, args, targets, internal_batch_size, return_explanations)
+        result = tuple(deltas) if isinstance(inputs, tuple) else deltas[0]
+        return (result, explanations) if return_explanations else result
+
+    def attribute_future(self, *args: Any, **options: Any) -> NoReturn:
+        """Refuse: there are no futures here."""
+        raise NotImplementedError(f"{type(self).__name__} has no attribute_future: use attribute")
+
+    def _attribute(
+        self,
+        parts: tuple[Tensor, ...],
+        args: tuple[Any, ...],
+        targets: list[Target],
+        internal_batch_size: int | None,
+        keep: bool,
+    ) -> tuple[list[Tensor], list[Explanation]]:
+        count = len(parts[0])
+        method, size = self.config, count
+        if internal_batch_size is not None:
+            size = whole(1)("internal_batch_size", internal_batch_size)
+            if method.has("batch_size"):
+                method, size = method.with_options(batch_size=size), count
+        positions = [target[1:] if isinstance(target, tuple) else () for target in targets]
+        rows = [i for i, arg in enumerate(args) if isinstance(arg, Tensor) and arg.ndim and len(arg) == count]
+        if count > 1 and (rows or len(set(positions)) > 1):
+            # Each example has arguments or a position of its own, so each is a network of its own.
+            size = 1
+        maps: list[Tensor] = []
+        kept: list[Explanation] = []
+        # Between here and the user are `attribute` and what Captum wraps it in.
+        cautions = Cautions(depth=3)
+        # What is known about the network does not carry over to calls with other arguments.
+        facts = NetworkFacts() if args else self._facts
+        for start in range(0, count, size):
+            some = range(start, min(start + size, count))
+            own = tuple(arg[start : start + 1] if i in rows and size == 1 else arg for i, arg in enumerate(args))
+            net = _Call(self.forward_func, own, positions[start], parts)
+            shapes = [tuple(part.shape[1:]) for part in parts]
+            shape = shapes[0] if len(shapes) == 1 and shapes[0] else shapes
+            model = Classifier(net, input_shape=shape, name=_name(self.forward_func))
+            model.facts = facts
+            if start == 0:
+                self._require_every_input(net, model, parts)
+            examples = [tuple(part[i].detach() for part in parts) for i in some]
+            items: list[Any] = examples if shape is shapes else [example[0] for example in examples]
+            classes = [self._class(targets[i], net, model, parts) for i in some]
+            for e in explain_chunks(model, zip(items, classes, strict=True), method, self.seed, None, cautions):
+                maps.append(e.delta if self.sign == "loss" else -e.delta)
+                if keep:
+                    kept.append(e)
+        stacked = torch.stack(maps).to(parts[0].device)
+        pieces = [stacked] if shape is not shapes else stacked.split([part[0].numel() for part in parts], dim=1)
+        return [piece.reshape(part.shape).to(part) for piece, part in zip(pieces, parts, strict=True)], kept
+
+    def _require_every_input(self, net: _Call, model: Classifier, parts: tuple[Tensor, ...]) -> None:
+        """Refuse an input that the output does not depend on. Tried once."""
+        if self._inputs_reach:
+            return
+        with model.ready():
+            leaves = [part[:1].detach().clone().requires_grad_() for part in parts]
+            logits = net(*leaves)
+            if isinstance(logits, Tensor) and logits.requires_grad:
+                slopes = torch.autograd.grad(logits.sum(), leaves, allow_unused=True)
+                unused = [i for i, slope in enumerate(slopes) if slope is None]
+                if unused:
+                    may_be = "all used by forward_func (pass others in additional_forward_args)"
+                    raise InputError("inputs", may_be, f"such that number {unused[0]} does not reach its output")
+        self._inputs_reach = True
+
+    def _class(self, target: Target, net: _Call, model: Classifier, parts: tuple[Tensor, ...]) -> int | None:
+        """Find the index of the class; negative ones count from the last."""
+        index = target[0] if isinstance(target, tuple) else target
+        if index is None:
+            return None
+        if net.classes is None:
+            with model.ready(), torch.no_grad():
+                net(*(part[:1].detach() for part in parts))
+        if net.classes is None:
+            # No logits at all, which the Classifier refuses.
+            return index
+        classes = net.classes
+        if not -classes <= index < classes:
+            raise TargetError("target", f"a class index from {-classes} to {classes - 1}", index)
+        return index % classes
+
+    def _refuse(self, unknown: dict[str, Any]) -> None:
+        name, known = type(self).__name__, "inputs, target, additional_forward_args and internal_batch_size"
+        for argument in unknown:
+            if argument in self.config.options():
+                raise InputError(
+                    argument, f"given to the constructor, {name}(forward_func, {argument}=...)", "to attribute"
+                )
+            raise InputError(argument, f"left out: {name}.attribute takes {known}", "an argument of it")
+
+
+ARGS = """    Args:
+        forward_func: a module, a Classifier or a function from a batch (or several) to logits of shape (N, classes). A
+            module is used in eval mode with frozen parameters, and both are restored afterwards.
+        sign: "loss": positive raises the loss, so it works against the target. "score": positive speaks for it.
+        seed: of all random numbers; each example starts from it anew."""
+"""What the constructors take beside the options of their methods."""
 
 
 class CAFO(_Penalised):
-    """First order, sparse: maximise g'D - lambda1 |D|_1 - lambda2 |D|^2. Positive is against the target."""
+    """First order, sparse: maximise g'D - lambda1 |D|_1 - lambda2 |D|^2."""
 
-    method = "cafo"
+    config_class = config.CAFO
 
 
 class CASO(_Penalised):
-    """Second order, sparse: maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2. Positive is against the target."""
+    """Second order, sparse: maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2."""
 
-    method = "caso"
+    config_class = config.CASO
 
 
 class SmoothCAFO(_Penalised):
-    """CAFO with the gradient averaged over noisy copies. Positive is against the target."""
+    """CAFO with the gradient averaged over noisy copies."""
 
-    method = "smooth-cafo"
+    config_class = config.SmoothCAFO
 
 
 class SmoothCASO(_Penalised):
-    """CASO with gradient and Hessian averaged over noisy copies. Positive is against the target."""
+    """CASO with gradient and Hessian averaged over noisy copies."""
 
-    method = "smooth-caso"
+    config_class = config.SmoothCASO
 
 
-class _Joined(nn.Module):
-    """A forward function of several inputs as a network of one input, which holds the entries of all, flat.
+ATTRIBUTIONS: dict[str, type[_Penalised]] = {
+    attribution.config_class.name: attribution for attribution in (CAFO, CASO, SmoothCAFO, SmoothCASO)
+}
+"""The attributions by the names of their methods."""
 
-    With a single input nothing is flattened.
+
+class _Call(nn.Module):
+    """A forward function with its additional arguments, at one position of its outputs: from inputs to logits.
 
     Attributes:
-        example: the row of the additional arguments that belongs to the present example.
+        classes: the number of classes, once there was an output.
     """
 
-    def __init__(self, forward_func: Callable[..., Tensor], parts: tuple[Tensor, ...], args: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        forward_func: Callable[..., Tensor],
+        args: tuple[Any, ...],
+        position: tuple[int, ...],
+        parts: Sequence[Tensor],
+    ) -> None:
         super().__init__()
-        self.forward_func = forward_func
-        self.parts, self.args = parts, args
-        self.example = 0
-        self.sizes = [part[0].numel() for part in parts]
-        self.shape = parts[0].shape[1:] if len(parts) == 1 else (sum(self.sizes),)
+        # A Classifier checks its inputs, and noisy ones would fail. Its network is what is put into eval mode.
+        self.module = forward_func.computed if isinstance(forward_func, Classifier) else forward_func
+        self.function = forward_func.logits if isinstance(forward_func, Classifier) else None
+        self.args, self.position = args, position
+        self.dtypes = [torch.float32 if part.dtype in HALF else part.dtype for part in parts]
+        self.classes: int | None = None
 
-    def join(self, i: int) -> Tensor:
-        """Join the parts of example i into one input."""
-        if len(self.parts) == 1:
-            return self.parts[0][i].detach()
-        return torch.cat([part[i].detach().flatten() for part in self.parts])
+    def forward(self, *parts: Tensor) -> Tensor:
+        """Compute the logits of a batch."""
+        typed = [part.to(dtype) for part, dtype in zip(parts, self.dtypes, strict=True)]
+        args = [self._repeated(arg, len(parts[0])) for arg in self.args]
+        output = (self.function or self.module)(*typed, *args)
+        if not isinstance(output, Tensor) or output.ndim < 2:
+            return output
+        if output.ndim != 2 + len(self.position):
+            shape = ", ".join(["N", *map(str, output.shape[1:])])
+            raise TargetError("target", f"(class, *position) for outputs of shape ({shape})", (..., *self.position))
+        self.classes = output.shape[1]
+        try:
+            where: Any = (slice(None), slice(None), *self.position)
+            return output[where]
+        except IndexError:
+            may_be = f"a position in outputs of shape {tuple(output.shape[1:])}"
+            raise TargetError("target", may_be, (..., *self.position)) from None
 
-    def split(self, batch: Tensor) -> list[Tensor]:
-        """Split a batch of joined inputs into the inputs of the forward function."""
-        if len(self.parts) == 1:
-            return [batch]
-        pieces = batch.split(self.sizes, dim=1)
-        return [piece.reshape(-1, *part.shape[1:]) for piece, part in zip(pieces, self.parts, strict=True)]
-
-    def forward(self, batch: Tensor) -> Tensor:
-        """Map a batch of joined inputs to logits."""
-        return self.forward_func(*self.split(batch), *(self._of_example(arg, len(batch)) for arg in self.args))
-
-    def _of_example(self, arg: Any, count: int) -> Any:
-        if not isinstance(arg, Tensor) or arg.ndim == 0 or len(arg) != len(self.parts[0]):
-            return arg
-        return arg[self.example].expand(count, *arg.shape[1:])
-
-    def require_every_input(self, model: Classifier) -> None:
-        """Refuse an input that the output does not depend on."""
-        with model.ready():
-            leaves = [part[:1].detach().clone().requires_grad_() for part in self.parts]
-            logits = self.forward_func(*leaves, *(self._of_example(arg, 1) for arg in self.args))
-            if not isinstance(logits, Tensor) or not logits.requires_grad:
-                return
-            slopes = torch.autograd.grad(logits.sum(), leaves, allow_unused=True)
-        unused = [i for i, slope in enumerate(slopes) if slope is None]
-        if unused:
-            raise InputError(
-                "inputs",
-                "all used by forward_func (pass others in additional_forward_args)",
-                f"such that number {unused[0]} does not reach its output",
-            )
+    def _repeated(self, arg: Any, count: int) -> Any:
+        """Repeat the one row of a tensor for each of several copies."""
+        one_row = isinstance(arg, Tensor) and arg.ndim > 0 and len(arg) == 1
+        return arg.expand(count, *arg.shape[1:]) if one_row else arg
 
 
 def _parts(inputs: Inputs) -> tuple[Tensor, ...]:
     parts = inputs if isinstance(inputs, tuple) else (inputs,)
     for part in parts:
-        if not isinstance(part, Tensor) or not part.is_floating_point() or part.ndim < 2:
+        if not isinstance(part, Tensor) or not part.is_floating_point() or part.ndim < 1:
             what = (
                 f"{part.dtype} of shape {tuple(part.shape)}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
             )
             raise InputError("inputs", "tensors of floats with a batch dimension", what)
     if not parts or len({len(part) for part in parts}) != 1:
         raise InputError("inputs", "tensors with the same number of examples", [len(part) for part in parts])
-    if len({(part.dtype, part.device) for part in parts}) != 1:
-        raise InputError("inputs", "of one type on one device", [f"{part.dtype} on {part.device}" for part in parts])
+    if len({part.device for part in parts}) != 1:
+        raise InputError("inputs", "on one device", [str(part.device) for part in parts])
     return parts
 
 
@@ -203,17 +319,34 @@ def _args(additional_forward_args: Any) -> tuple[Any, ...]:
     return additional_forward_args if isinstance(additional_forward_args, tuple) else (additional_forward_args,)
 
 
-def _targets(target: Targets, count: int) -> list[Any]:
+def _targets(target: Targets, count: int) -> list[Target]:
+    """List the target of each example: whole numbers, or tuples of them, or None."""
+    if isinstance(target, Tensor) and target.ndim > 1 and target.numel() != len(target):
+        raise TargetError("target", "of shape (N,) or (N, 1)", f"of shape {tuple(target.shape)}")
+    given: Any = target
     if isinstance(target, Tensor):
-        target = target.tolist()
-    if not isinstance(target, (list, tuple)):
-        return [target] * count
-    if len(target) == 1:
-        return list(target) * count
-    if len(target) != count:
-        raise InputError("target", f"one class, or one for each of the {count} examples", f"{len(target)} of them")
-    return list(target)
+        given = target.flatten().tolist() if target.ndim else target.item()
+    if not isinstance(given, list):
+        return [_target(given)] * count
+    if len(given) not in (1, count):
+        raise TargetError("target", f"one class, or one for each of the {count} examples", f"{len(given)} of them")
+    return [_target(one) for one in given] * (count if len(given) == 1 else 1)
+
+
+def _target(target: Any) -> Target:
+    if target is None:
+        return None
+    numbers = target if isinstance(target, tuple) else (target,)
+    try:
+        indices = tuple(operator.index(number) for number in numbers)
+    except TypeError:
+        indices = ()
+    if not indices or any(isinstance(number, bool) for number in numbers):
+        raise TargetError("target", "a whole number, a tuple of them, or a list or tensor of either", repr(target))
+    return indices[0] if len(indices) == 1 else indices
 
 
 def _name(forward_func: object) -> str:
+    if isinstance(forward_func, Classifier):
+        return forward_func.name
     return getattr(forward_func, "__name__", type(forward_func).__name__)

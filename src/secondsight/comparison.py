@@ -8,20 +8,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from secondsight.api import check_method, explain
+from secondsight.api import explain
 from secondsight.baselines import clipped
+from secondsight.config import CASO, METHODS, Gradient, Method, method_of
 from secondsight.errors import InputError
+from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier, Item, Target
 from secondsight.operators.linearisation import linearise
-from secondsight.pipeline import METHODS, PENALISED
+from secondsight.option_types import split_outside
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture, png
 from secondsight.plotting.shades import normalise
-from secondsight.results.explanation import NAMES, Explanation, save_figure, zero_share
+from secondsight.results import sentences
+from secondsight.results.explanation import Explanation
+from secondsight.results.storage import save_figure
 
 CLIPPED = "clipped-gradient"
 """The one column that is no method of `explain`: the gradient's largest pixels, in the number that CASO keeps."""
@@ -29,11 +33,14 @@ CLIPPED = "clipped-gradient"
 COLUMNS = ("gradient", CLIPPED, *(name for name in METHODS if name != "gradient"))
 """The methods that "all" stands for, in the order of the columns."""
 
-TITLES = NAMES | {CLIPPED: "Gradient, clipped"}
-"""What figures call each column."""
+CLIPPED_TITLE = "Gradient, clipped"
+"""What figures call that column."""
 
 PANEL_WIDTH = 1.9
 """Inches for each column, so that a caption such as "Integrated Gradients" fits above its map."""
+
+M = TypeVar("M", bound=Method)
+"""The config of a method."""
 
 REPEATS = 3
 """Gradients that are timed: the median of three ignores one that was interrupted."""
@@ -64,7 +71,7 @@ class Entry:
         """Return the lines above this map in the figure: the method, the share of zeros, the certificate."""
         e = self.explanation
         zero = f"{e.sparsity:.1%} zero" if e.sparsity else "dense"
-        return f"{TITLES[self.method]}\n{', '.join(filter(None, [zero, e.proof]))}"
+        return f"{title_of(self.method)}\n{', '.join(filter(None, [zero, sentences.proof(e)]))}"
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ class Comparison:
         for entries in self.rows:
             first = entries[0].explanation
             seen = picture(first.input.numpy())
-            header = Panel(seen, f"{first.settings['model']}\n{first.label}, p = {first.probability:.3g}")
+            header = Panel(seen, sentences.title(first).replace(": ", "\n", 1))
             panels = [Panel(normalise(e.explanation.delta.numpy()), e.caption()) for e in entries]
             columns = len(entries) + 1
             rows.append(Row([header, *panels], columns, fontsize=8))
@@ -112,10 +119,12 @@ class Comparison:
 def compare(
     models: Classifier | Sequence[Classifier],
     x: Item,
-    methods: str | Sequence[str] = "all",
+    methods: str | Sequence[Method | str] = "all",
     target: Target = None,
     *,
     times_input: bool = False,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
     started: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Comparison:
@@ -124,74 +133,107 @@ def compare(
     Args:
         models: a Classifier or several. They must take pictures.
         x: one photograph, as for `explain`.
-        methods: names of methods, separated by commas or as a sequence, or "all". Besides the methods of `explain`
-            there is "clipped-gradient": the gradient's largest pixels, in the number that CASO keeps.
+        methods: configs or strings as for `explain`, as a sequence or separated by commas, or "all". Besides the
+            methods of `explain` there is "clipped-gradient": the gradient's largest pixels, in the number that CASO
+            keeps.
         target: the class to explain; None: what each network predicts.
         times_input: show each map a second time, multiplied by the input. Integrated Gradients, which multiplies by
             default, is then computed without the factor, so that the first row has no factor anywhere.
+        seed: of all random numbers.
+        progress: called with the number of products that the present method has taken.
         started: called with the name of each method when it begins.
-        options: further options of `explain`. `groups` goes only to the methods with a penalty.
+        options: options of methods, such as c1. Each goes to the methods that have it.
 
     Returns:
         The maps, with a figure and a record of costs.
 
     Raises:
-        InputError: if a method is unknown, or an option cannot be used.
+        InputError: if a method is unknown, or an option cannot be used, or no method has it.
     """
-    chosen = check_methods(methods)
     if times_input:
         options = options | {"times_input": False}
+    chosen = columns_of(methods, **options)
     classifiers = [models] if isinstance(models, Classifier) else list(models)
     if not classifiers:
         raise InputError("models", "at least one", "none")
     for model in classifiers:
         model.require_pictures()
-    report = started or (lambda method: None)
-    rows = tuple(_entries(model, x, chosen, target, options, report) for model in classifiers)
+    run = _Run(x, chosen, _configured(Gradient(), options), target, seed, progress, started or (lambda method: None))
+    rows = tuple(run.entries(model) for model in classifiers)
     name = Path(x).name if isinstance(x, (str, os.PathLike)) else ""
     return Comparison(name, rows, times_input)
 
 
-def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that were asked for, each once.
+def columns_of(methods: str | Sequence[Method | str], **options: Any) -> dict[str, Method]:
+    """Return the columns that were asked for by their names, each once, with the options that their method has.
 
     Args:
-        methods: "all", names separated by commas, or a sequence of names.
+        methods: "all", strings separated by commas, or a sequence of configs or strings.
+        options: options of methods.
 
     Raises:
-        InputError: if a name is unknown, or there is none.
+        InputError: if a method is unknown, or there is none, or none has an option.
     """
     if isinstance(methods, str):
-        methods = COLUMNS if methods == "all" else [name.strip() for name in methods.split(",")]
-    chosen = tuple(dict.fromkeys(methods))
-    for name in chosen:
-        if name != CLIPPED:
-            check_method(name)
-    if not chosen:
+        methods = COLUMNS if methods == "all" else split_outside(methods)
+    if not methods:
         raise InputError("methods", f"all, or some of {', '.join(COLUMNS)}", "none")
-    return chosen
+    # The clipped gradient takes the options of CASO, whose number of pixels it keeps.
+    made = {str(one): CASO() if one == CLIPPED else method_of(one) for one in methods}
+    everybody = [*made.values(), *([Gradient()] if CLIPPED in made else [])]
+    for name, value in options.items():
+        if not any(method.has(name) for method in everybody):
+            # Says which methods have it.
+            everybody[0].with_options(**{name: value})
+    return {name: _configured(method, options) for name, method in made.items()}
 
 
-def _entries(
-    model: Classifier,
-    x: Item,
-    chosen: Sequence[str],
-    target: Target,
-    options: dict[str, Any],
-    started: Callable[[str], None],
-) -> tuple[Entry, ...]:
-    tensor = model.tensor(x)
-    unit = gradient_seconds(model, tensor)
-    needed = dict.fromkeys(["gradient", "caso"] if CLIPPED in chosen else [])
-    entries: dict[str, Entry] = {}
-    for method in dict.fromkeys([*needed, *(name for name in chosen if name != CLIPPED)]):
-        started(method)
-        own = options if method in PENALISED else {k: v for k, v in options.items() if k != "groups"}
-        explanation: Explanation = explain(model, tensor, method, target, **own)
-        entries[method] = Entry(method, explanation, explanation.seconds / unit)
-    if CLIPPED in chosen:
-        entries[CLIPPED] = _clipped(entries["gradient"], entries["caso"].explanation)
-    return tuple(entries[name] for name in chosen)
+def title_of(column: str) -> str:
+    """Name a column as figures do."""
+    return CLIPPED_TITLE if column == CLIPPED else method_of(column).title
+
+
+def owned(methods: str | Sequence[Method | str], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that at least one of the methods has."""
+    columns = columns_of(methods).values()
+    return {name: value for name, value in options.items() if any(method.has(name) for method in columns)}
+
+
+def _configured(method: M, options: dict[str, Any]) -> M:
+    return method.with_options(**{key: value for key, value in options.items() if method.has(key)})
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One comparison: what is the same for all networks."""
+
+    x: Item
+    columns: dict[str, Method]
+    gradient: Gradient
+    target: Target
+    seed: int
+    progress: Callable[[float], None] | None
+    started: Callable[[str], None]
+
+    def entries(self, model: Classifier) -> tuple[Entry, ...]:
+        """Explain the photograph by each method."""
+        tensor = model.tensor(self.x)
+        unit = gradient_seconds(model, tensor)
+        entries: dict[Method, Entry] = {}
+
+        def entry(method: Method, name: str) -> Entry:
+            if method not in entries:
+                self.started(name)
+                e = explain(model, tensor, method, self.target, seed=self.seed, progress=self.progress)
+                entries[method] = Entry(name, e, e.seconds / unit)
+            return replace(entries[method], method=name)
+
+        def column(name: str, method: Method) -> Entry:
+            if name == CLIPPED:
+                return _clipped(entry(self.gradient, "gradient"), entry(method, "caso").explanation)
+            return entry(method, name)
+
+        return tuple(column(name, method) for name, method in self.columns.items())
 
 
 def _clipped(gradient: Entry, caso: Explanation) -> Entry:

@@ -1,115 +1,412 @@
-"""What a user may ask of a method, checked."""
+"""The methods as small configs. A config owns the options of its method: their defaults, their checks, their words.
+
+>>> CASO(c1=1, groups="pixel")
+CASO(c1=1.0, groups='pixel')
+>>> str(CASO(c1=1, groups="pixel")), Method.from_string("caso(c1=1,groups=pixel)") == CASO(c1=1, groups="pixel")
+('caso(c1=1.0,groups=pixel)', True)
+>>> Gradient(lambda1=0.1)
+Traceback (most recent call last):
+secondsight.errors.InputError: lambda1 must be an option of cafo, caso, smooth-cafo, smooth-caso, not of gradient
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+import difflib
+import json
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from secondsight.errors import InputError
-from secondsight.groups import Groups, check_groups
-from secondsight.model.classifier import Target
-from secondsight.operators.hessian_choice import CHOICES
+from secondsight.option_types import (
+    Option,
+    Value,
+    distance_from_edge,
+    flag,
+    group_labels_or_word,
+    literal,
+    number,
+    one_of,
+    option,
+    plain,
+    share,
+    share_range,
+    sparsity_weight,
+    split_outside,
+    whole,
+    word,
+)
 
-BOUNDS = ("estimated", "proven")
-"""The words that `bound` takes."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
 
-CERTIFY = ("chosen", "path")
-"""The words that `certify` takes."""
+    Groups = str | tuple[Value, ...] | Tensor | NDArray[np.integer] | None
 
-LAMBDA1_RULES = ("auto", "paper")
-"""The words that `lambda1` takes beside numbers."""
+PAPER_C1 = 10.0
+"""The paper's c1, half the "lambda2 threshold" of 20 in its tables. It belongs to pixels in [0, 1]."""
 
-SCORES = ("logit", "loss")
-"""The words that `score` takes."""
+RELATIVE_C1 = "0.25L"
+"""The c1 of inputs that have units of their own: it scales with them, and leaves the curvature to be seen."""
+
+SIGMA = 0.15
+"""The paper's noise, over the range of the input."""
+
+TIMES_INPUT = (
+    "Multiply the map by the input. The paper argues against it (appendix D): it sharpens pictures, but dark pixels "
+    "cannot show then, whatever they do to the decision."
+)
+"""The help for `times_input`."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """One request, as the user made it. `explain` documents each field. Checked where it is made."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Method:
+    """The base of all configs.
 
-    target: Target
-    lambda1: str | float | tuple[float, ...]
-    c1: float
-    lambda2: float | None
-    curvature: str
-    tolerance: float
-    certify: str
-    max_products: int
-    seed: int
-    bound: str
-    sparsity_range: tuple[float, float]
-    path_points: int
-    path_smallest: float | None
-    groups: Groups
-    n: int
-    sigma: float
-    batch_size: int | None
-    score: str
-    times_input: bool
-    progress: Callable[[float], None] | None = None
+    Attributes:
+        name: the method in one word, as strings and the command line have it.
+        title: the method as figures call it.
+    """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+
+    def __new__(cls, /, *args: Any, **options: Any) -> Self:
+        """Refuse options that the method does not have, and say which methods have them."""
+        for given in options:
+            if given not in cls.options():
+                raise _refusal(given, cls)
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        """Raise InputError for the first option that cannot be used."""
-        if isinstance(self.lambda1, str):
-            _one_of("lambda1", self.lambda1, LAMBDA1_RULES, "or a number")
-        else:
-            for value in self.lambda1 if isinstance(self.lambda1, tuple) else (self.lambda1,):
-                _number("lambda1", value, 0.0, inclusive=True)
-        if self.lambda1 == ():
-            raise InputError("lambda1", "at least one number", "an empty list")
-        _number("c1", self.c1, 0.0)
-        if self.lambda2 is not None:
-            _number("lambda2", self.lambda2, 0.0)
-        _one_of("curvature", self.curvature, CHOICES)
-        _number("tolerance", self.tolerance, 0.0)
-        _one_of("certify", self.certify, CERTIFY)
-        _one_of("bound", self.bound, BOUNDS)
-        _whole("max_products", self.max_products, 1)
-        _whole("seed", self.seed, 0, 2**63 - 1)
-        _whole("path_points", self.path_points, 12)
-        if self.path_smallest is not None and not (_is_number(self.path_smallest) and 0 < self.path_smallest < 1):
-            raise InputError("path_smallest", "between 0 and 1, a share of lambda1_max", repr(self.path_smallest))
-        if not _is_range(self.sparsity_range):
-            raise InputError("sparsity_range", "two numbers 0 <= low < high <= 1", repr(self.sparsity_range))
-        check_groups(self.groups)
-        _whole("n", self.n, 1)
-        _number("sigma", self.sigma, 0.0, inclusive=True)
-        if self.batch_size is not None:
-            _whole("batch_size", self.batch_size, 1)
-        _one_of("score", self.score, SCORES)
+        """Check every option, and bring it into its normal form."""
+        for name, one in self.options().items():
+            object.__setattr__(self, name, one.check(name, getattr(self, name)))
 
-    def asked(self) -> dict[str, Any]:
-        """List the fields as they go into a result, where an array of groups has a place of its own."""
-        asked = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "progress"}
-        return asked if isinstance(self.groups, str) else asked | {"groups": "none" if self.groups is None else "array"}
+    @classmethod
+    def options(cls) -> dict[str, Option]:
+        """List the options of the method."""
+        return {field.name: field.metadata["option"] for field in fields(cls)}
+
+    def changed(self) -> dict[str, Any]:
+        """List the options that differ from their defaults."""
+        usual = type(self)()
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {k: value for k, (value, raw) in values.items() if value not in (raw, getattr(usual, k))}
+
+    def __repr__(self) -> str:
+        """Write the config as Python, to be pasted."""
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.changed().items())})"
+
+    def __str__(self) -> str:
+        """Write the config as a short string, which `from_string` and the command line read."""
+        changed = ",".join(f"{name}={word(value)}" for name, value in self.changed().items())
+        return f"{self.name}({changed})" if changed else self.name
+
+    @classmethod
+    def from_string(cls, text: str) -> Self:
+        """Read a short string: the name of a method, alone or with options, such as "caso(c1=1,groups=pixel)"."""
+        found = (
+            re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL) if isinstance(text, str) else None
+        )
+        if found is None:
+            raise InputError(
+                "method", f"one of {', '.join(METHODS)}, perhaps with options as in caso(c1=1)", repr(text)
+            )
+        options = {}
+        for part in split_outside(found[2] or ""):
+            name, equals, value = part.partition("=")
+            if not equals or name.strip() in options:
+                raise InputError("method", "NAME(OPTION=VALUE,OPTION=VALUE), each option once", repr(text))
+            options[name.strip()] = literal(value)
+        return cls._of_this_kind(class_of(found[1])(**options))
+
+    def to_json(self) -> str:
+        """Write the method and all of its options as JSON, for `from_json`."""
+        return json.dumps({"method": self.name} | {field.name: getattr(self, field.name) for field in fields(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote."""
+        try:
+            options = dict(json.loads(text))
+            name = options.pop("method")
+        except (ValueError, TypeError, KeyError):
+            raise InputError("method", "the JSON of a config", repr(text)) from None
+        return cls._of_this_kind(class_of(name)(**{key: plain(value) for key, value in options.items()}))
+
+    @classmethod
+    def _of_this_kind(cls, method: Method) -> Self:
+        if not isinstance(method, cls):
+            raise InputError("method", cls.__name__, type(method).__name__)
+        return method
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """List the default of each option."""
+        return {field.name: field.default for field in fields(cls)}
+
+    @classmethod
+    def help_text(cls, indent: int = 4) -> str:
+        """Write a line or more on each option, as in the `Args:` of a docstring."""
+        lines = []
+        for name, one in cls.options().items():
+            default = one.default or repr(cls.defaults()[name])
+            text = f"{name}: {one.help} Default: {default}."
+            lines += textwrap.wrap(text, 120, initial_indent=" " * indent, subsequent_indent=" " * (indent + 4))
+        return "\n".join(lines)
+
+    def has(self, name: str) -> bool:
+        """Whether the method has an option of this name."""
+        return name in self.options()
+
+    def with_options(self, **options: Any) -> Self:
+        """Return the config with other values of some options."""
+        type(self).__new__(type(self), **options)
+        return replace(self, **options)
 
 
-def _one_of(argument: str, value: str, choices: tuple[str, ...], more: str = "") -> None:
-    if value not in choices:
-        raise InputError(argument, " ".join(filter(None, [f"one of {', '.join(choices)}", more])), repr(value))
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Smooth(Method):
+    """The options of methods that average over noisy copies of the input (definition 4 of the paper)."""
+
+    n: int = option(50, whole(1), "How many noisy copies of the input are averaged.", "N")
+    sigma: float | None = option(
+        None,
+        number(0.0, inclusive=True, optional=True),
+        "Standard deviation of the noise, over the range (max - min) of the input.",
+        default=str(SIGMA),
+    )
+    stdevs: float | None = option(
+        None,
+        number(0.0, inclusive=True, optional=True),
+        "Standard deviation of the noise in the units of the input, instead of sigma.",
+        default="none",
+    )
+    batch_size: int | None = option(
+        None,
+        whole(1, optional=True),
+        "How many copies go through the network at a time; by default as many as fit half a gigabyte.",
+        "N",
+        default="as fits",
+    )
+
+    def __post_init__(self) -> None:
+        """Fill in sigma where neither strength of the noise is given."""
+        super().__post_init__()
+        if self.sigma is not None and self.stdevs is not None:
+            raise InputError("stdevs", "None beside sigma, which says the same in other units", self.stdevs)
+        if self.sigma is None and self.stdevs is None:
+            object.__setattr__(self, "sigma", SIGMA)
+
+    def with_options(self, **options: Any) -> Self:
+        """Return the config with other values of some options. One strength of the noise replaces the other."""
+        for given, other in (("sigma", "stdevs"), ("stdevs", "sigma")):
+            if options.get(given) is not None:
+                options = {other: None} | options
+        return super().with_options(**options)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Baseline(Method):
+    """The options of Captum's methods, which maps are usually compared with. None has a penalty or a certificate."""
+
+    score: str = option(
+        "logit",
+        one_of("logit", "loss"),
+        "What is explained: the logit of the class, where positive speaks for it, or its loss.",
+        "logit|loss",
+    )
+    times_input: bool = option(False, flag, TIMES_INPUT, "", default="only integrated-gradients")
 
 
-def _is_range(value: object) -> bool:
-    if not isinstance(value, Sequence) or len(value) != 2 or not all(map(_is_number, value)):
-        return False
-    low, high = value
-    return bool(0 <= low < high <= 1)
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Gradient(Baseline):
+    """The gradient of the class's logit."""
+
+    name = "gradient"
+    title = "Gradient"
 
 
-def _number(argument: str, value: float, least: float, inclusive: bool = False) -> None:
-    fits = _is_number(value) and (value >= least if inclusive else value > least)
-    if not fits:
-        raise InputError(argument, f"a finite number {'of at least' if inclusive else 'above'} {least:g}", repr(value))
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SmoothGrad(Baseline, Smooth):
+    """The gradient of the class's logit, averaged over noisy copies of the input."""
+
+    name = "smoothgrad"
+    title = "SmoothGrad"
 
 
-def _whole(argument: str, value: int, least: int, most: int | None = None) -> None:
-    fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    if not fits or (most is not None and value > most):
-        upper = "" if most is None else f" and at most {most}"
-        raise InputError(argument, f"a whole number of at least {least}{upper}", repr(value))
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IntegratedGradients(Baseline):
+    """The gradient of the class's logit, averaged on the way from the zero input, times the input."""
+
+    name = "integrated-gradients"
+    title = "Integrated Gradients"
+
+    n_steps: int = option(50, whole(1), "How many steps lead from the zero input to the input.", "N")
+    batch_size: int | None = option(
+        None,
+        whole(1, optional=True),
+        Smooth.options()["batch_size"].help.replace("copies", "steps"),
+        "N",
+        default="as fits",
+    )
+    times_input: bool = option(True, flag, TIMES_INPUT, "", default="only integrated-gradients")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CAFO(Method):
+    """First order, sparse: maximise g'D - lambda1 |D|_1 - lambda2 |D|^2 (definition 2 of the paper)."""
+
+    name = "cafo"
+    title = "CAFO"
+
+    lambda1: str | float | Sequence[float] = option(
+        "auto",
+        sparsity_weight,
+        "How few features the map keeps: the larger, the fewer; 0 keeps all. auto stops where more features add "
+        "little, along a path below lambda1_max; paper follows section 4.1 of the paper; 10% is a share of "
+        "lambda1_max, from which on the map is all zero; of several numbers, as in (0,0.01), the highest loss in "
+        "sparsity_range wins.",
+        "auto|paper|NUMBER|SHARE%",
+    )
+    c1: float | str = option(
+        "auto",
+        distance_from_edge,
+        "How far lambda2 lies above L/2, the least for which there is one best map (L is the Hessian's largest "
+        "eigenvalue; for cafo lambda2 is c1 itself). If c1 is much larger than L/2, caso becomes cafo up to scale. "
+        "0.25L is relative to L; where L is 0 or not computed, to |g|^2. auto is the paper's 10 for pictures in "
+        "[0, 1], and 0.25L for inputs with units of their own.",
+        "auto|NUMBER|NUMBERL",
+    )
+    lambda2: float | None = option(
+        None,
+        number(0.0, optional=True),
+        "The weight of |D|^2 itself, instead of L/2 + c1. Refused where the objective would not be concave.",
+        default="from c1",
+    )
+    groups: Groups = option(
+        "none",
+        group_labels_or_word,
+        "Features that stand or fall together: the channels of a pixel, squares of that side, superpixels (SLIC, some "
+        "200; superpixels:500 for more), or those with the same whole number in an array of the input's shape.",
+        "none|pixel|patch:SIDE|superpixels|FILE.npy",
+    )
+    sparsity_range: tuple[float, float] = option(
+        (0.75, 1.0),
+        share_range,
+        "The share of zero pixels (or groups) that a chosen map must have: low <= share < high.",
+        "(LOW,HIGH)",
+    )
+    path_points: int = option(16, whole(12), "How many maps the path of lambda1 has.", "N")
+    path_smallest: float | None = option(
+        None,
+        share,
+        "The last lambda1 of the path over lambda1_max; by default a hundredth, and with groups where CAFO keeps three "
+        "of four.",
+        default="as fits",
+    )
+    times_input: bool = option(False, flag, TIMES_INPUT, "", default="only integrated-gradients")
+
+    def resolved(self, pictures: bool) -> Self:
+        """Return the config with the c1 that "auto" stands for, by whether the inputs are pictures in [0, 1]."""
+        return replace(self, c1=PAPER_C1 if pictures else RELATIVE_C1) if self.c1 == "auto" else self
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CASO(CAFO):
+    """Second order, sparse: maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2 (definition 3 of the paper)."""
+
+    name = "caso"
+    title = "CASO"
+    first_order: ClassVar[type[CAFO]] = CAFO
+
+    curvature: str = option(
+        "auto",
+        one_of("auto", "gauss-newton", "exact"),
+        "The curvature H: exact is the true Hessian, which may be indefinite; gauss-newton leaves out how the network "
+        "itself bends; auto is exact, computed as gauss-newton where the network is piecewise linear and both are "
+        "equal.",
+        "auto|gauss-newton|exact",
+    )
+    tolerance: float = option(
+        1e-4,
+        number(0.0),
+        "The certificate holds if the best objective is proven to be no further off than this share.",
+    )
+    certify: str = option(
+        "chosen",
+        one_of("chosen", "path"),
+        "Prove the returned map, or every map of the path, for one product more each.",
+        "chosen|path",
+    )
+    bound: str = option(
+        "estimated",
+        one_of("estimated", "proven"),
+        "What the proof takes as the Hessian's largest eigenvalue: an estimate from products, or a proven bound from "
+        "all of H: one backward pass per class, or one product for each entry of a small input.",
+        "estimated|proven",
+    )
+    max_products: int = option(
+        100,
+        whole(1),
+        "Stop after this many Hessian products and return the best map, not certified. The three to eight (for an "
+        "indefinite Hessian, up to 16) that fix lambda2 are always taken.",
+        "N",
+    )
+
+    def without_curvature(self, **options: Any) -> CAFO:
+        """Return the config of the method without H, with the same options as far as it has them."""
+        shared = {name: getattr(self, name) for name in self.first_order.options()}
+        return self.first_order(**(shared | options))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SmoothCAFO(CAFO, Smooth):
+    """CAFO with the gradient averaged over noisy copies of the input."""
+
+    name = "smooth-cafo"
+    title = "SmoothCAFO"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SmoothCASO(CASO, Smooth):
+    """CASO with the gradient and the Hessian averaged over noisy copies of the input."""
+
+    name = "smooth-caso"
+    title = "SmoothCASO"
+    first_order = SmoothCAFO
+
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (Gradient, SmoothGrad, IntegratedGradients, CAFO, CASO, SmoothCAFO, SmoothCASO)
+}
+"""All methods by name, in the order that users see them."""
+
+
+def class_of(name: str) -> type[Method]:
+    """Find the method of this name."""
+    if not isinstance(name, str) or name not in METHODS:
+        near = difflib.get_close_matches(str(name), METHODS, n=1, cutoff=0.5)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError("method", f"one of {', '.join(METHODS)}", f"{name!r}{hint}")
+    return METHODS[name]
+
+
+def method_of(method: Method | str, **options: Any) -> Method:
+    """Turn a config or a short string into a config, with other values of some options."""
+    made = method if isinstance(method, Method) else Method.from_string(method)
+    return made.with_options(**options) if options else made
+
+
+def _refusal(name: str, cls: type[Method]) -> InputError:
+    """Say which methods have an option that this one does not have."""
+    owners = [method.name for method in METHODS.values() if name in method.options()]
+    if owners:
+        return InputError(name, f"an option of {', '.join(owners)}", f"of {cls.name}")
+    near = difflib.get_close_matches(name, cls.options(), n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return InputError(f"options of {cls.name}", f"some of {', '.join(cls.options())}{hint}", name)

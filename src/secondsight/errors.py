@@ -35,4 +35,24 @@ class ModelError(SecondsightError):
 
 
 class SecondsightWarning(UserWarning):
-    """Something that a reader of the result should know."""
+    """Something that changes what a result means."""
+
+
+class Caution(str):
+    """A note that changes what a result means. `explain` also gives it as a warning.
+
+    Attributes:
+        kind: what the note is about, because a call warns once of each kind.
+    """
+
+    kind: str
+
+    def __new__(cls, note: str, kind: str) -> Caution:
+        """Mark a note."""
+        caution = super().__new__(cls, note)
+        caution.kind = kind
+        return caution
+
+
+ALL_ZERO, FALLBACK, NOT_CERTIFIED = "all zero", "fallback", "not certified"
+"""The kinds of cautions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,13 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secondsight.errors import InputError, SecondsightError
-from secondsight.plotting.figures import picture
+from secondsight.option_types import GROUPS_MAY_BE, parse_groups
 
-Groups = str | Tensor | NDArray[np.integer] | None
-"""What a user may ask for: a word, or an array with the number of each entry's group."""
-
-GROUPS_MAY_BE = "none, pixel, patch:SIDE, superpixels, superpixels:COUNT, or an array of whole numbers"
-"""What an error message says that groups may be."""
+Groups = str | Tensor | NDArray[np.integer] | tuple[Any, ...] | None
+"""What may be asked for: a word, or an array with the number of each entry's group."""
 
 SUPERPIXELS = 200
 """How many superpixels there are by default: parts of objects in a photograph of 224 pixels."""
@@ -25,18 +22,10 @@ COMPACTNESS = 10.0
 """SLIC's weight of nearness against likeness of colour: its usual value."""
 
 
-def check_groups(groups: Groups) -> None:
-    """Raise InputError for what is wrong for every input."""
-    if isinstance(groups, str):
-        _parse(groups)
-    elif groups is not None:
-        _as_tensor(groups)
-
-
 def group_labels(groups: Groups, x: Tensor) -> Tensor | None:
     """Number the group of each entry of x, from 0 without holes. None: every entry is a group of its own."""
     if groups is None or isinstance(groups, str):
-        kind, number = ("none", 0) if groups is None else _parse(groups)
+        kind, number = ("none", None) if groups is None else parse_groups(groups)
         if kind == "none":
             return None
         if x.ndim != 3:
@@ -55,18 +44,18 @@ def group_labels(groups: Groups, x: Tensor) -> Tensor | None:
     return None if len(names) == x.numel() else numbers
 
 
-def _parse(groups: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(none|pixel|patch|superpixels)(?::(\d+))?", groups.strip())
-    if found is None:
-        raise InputError("groups", GROUPS_MAY_BE, repr(groups))
-    kind, text = found.groups()
-    number = SUPERPIXELS if text is None else int(text)
-    if (kind == "patch" and text is None) or (kind in ("none", "pixel") and text is not None) or number < 1:
-        raise InputError("groups", GROUPS_MAY_BE, repr(groups))
-    return kind, number
+def zero_share(delta: Tensor, groups: Tensor | None = None) -> float:
+    """Sparsity eta: zero groups / groups. Without groups, a pixel's channels count as one, and other entries singly."""
+    if groups is not None:
+        empty = torch.ones(int(groups.max()) + 1, dtype=torch.bool)
+        empty[groups[delta != 0]] = False
+        return float(empty.double().mean())
+    sizes = delta.abs().amax(0) if delta.ndim == 3 else delta
+    # Booleans are counted faster than floats.
+    return 1 - int(sizes.bool().count_nonzero()) / sizes.numel()
 
 
-def _as_tensor(groups: Tensor | NDArray[np.integer]) -> Tensor:
+def _as_tensor(groups: Tensor | NDArray[np.integer] | tuple[Any, ...]) -> Tensor:
     try:
         labels = groups if isinstance(groups, Tensor) else torch.from_numpy(np.array(groups))
     except (TypeError, ValueError, RuntimeError):
@@ -76,14 +65,14 @@ def _as_tensor(groups: Tensor | NDArray[np.integer]) -> Tensor:
     return labels.cpu().long()
 
 
-def _of_picture(kind: str, number: int, x: Tensor) -> Tensor:
+def _of_picture(kind: str, number: int | None, x: Tensor) -> Tensor:
     height, width = x.shape[1:]
     rows, columns = torch.arange(height)[:, None], torch.arange(width)
     if kind == "pixel":
         return rows * width + columns
-    if kind == "patch":
+    if kind == "patch" and number is not None:
         return (rows // number) * -(-width // number) + columns // number
-    return _superpixels(x, number)
+    return _superpixels(x, number or SUPERPIXELS)
 
 
 def _superpixels(x: Tensor, count: int) -> Tensor:
@@ -93,5 +82,7 @@ def _superpixels(x: Tensor, count: int) -> Tensor:
         raise SecondsightError(
             "groups='superpixels' needs scikit-image: pip install 'secondsight[superpixels]'"
         ) from None
+    from secondsight.plotting.figures import picture
+
     labels = slic(picture(x.numpy(force=True)), n_segments=count, compactness=COMPACTNESS, start_label=0)
     return torch.from_numpy(labels).long()

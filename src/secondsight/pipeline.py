@@ -8,13 +8,14 @@ batch come in at `surrogate_at`, and the operator that `share` makes of H takes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
-from secondsight.baselines import BASELINES, baseline
+from secondsight.baselines import baseline
 from secondsight.batching.workers import Share
-from secondsight.config import Settings
+from secondsight.config import CAFO, CASO, Baseline, Smooth
 from secondsight.model.classifier import Classifier
 from secondsight.operators.averaged import AveragedHessian
 from secondsight.operators.base import SymmetricOperator
@@ -25,113 +26,102 @@ from secondsight.operators.linearisation import Linearisation, linearise
 from secondsight.operators.loss_hessian import LossHessian
 from secondsight.operators.noise import Noise, deviation_of, fitting_batch_size
 from secondsight.optim.cafo import cafo_solver
-from secondsight.optim.caso import CasoSolver
+from secondsight.optim.caso import CasoSolver, map_dtype
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.second_order_angle import angle_without_penalty
-from secondsight.results.builder import ExplanationBuilder
-from secondsight.results.explanation import BoundBasis, EigenvalueBound, Explanation, SecondOrder
-
-PENALISED = ("cafo", "caso", "smooth-cafo", "smooth-caso")
-"""The methods with a penalty, a path and a certificate."""
-
-SECOND_ORDER = ("caso", "smooth-caso")
-"""Those of them that have an H (definition 3 of the paper)."""
-
-SMOOTH = ("smooth-cafo", "smooth-caso")
-"""Those of them that average over noisy copies (definition 4)."""
-
-METHODS = (*BASELINES, *PENALISED)
-"""All methods, in the order that users see them."""
+from secondsight.request import Request
+from secondsight.results.builder import ResultBuilder
+from secondsight.results.certificate import Basis
+from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
+from secondsight.results.sentences import second_order
 
 
 @dataclass(frozen=True)
 class Surrogate:
     """The loss around one input, g'D + 1/2 D'HD (H is None for CAFO), and what was asked of it."""
 
-    method: str
-    settings: Settings
+    request: Request[CAFO]
     linear: Linearisation
     g: Tensor
     H: LossHessian | None
     notes: list[str]
 
 
-def explain_one(model: Classifier, x: Tensor, method: str, settings: Settings) -> Explanation:
+def explain_one(model: Classifier, x: Tensor, request: Request[Any]) -> Explanation:
     """Explain one input, without batch dimension. For use inside `model.ready()`."""
-    if settings.batch_size is None and method not in ("gradient", "cafo", "caso"):
-        settings = replace(settings, batch_size=fitting_batch_size(model, x, settings.n))
-    if method in BASELINES:
-        return baseline(method, model, x, settings)
-    linear = linearise(model, x[None], settings.target, record=method in SECOND_ORDER)
-    return maximise(surrogate_at(linear, method, settings))
+    if isinstance(request.method, Baseline):
+        return baseline(model, x, request)
+    linear = linearise(model, x[None], request.target, record=isinstance(request.method, CASO))
+    return maximise(surrogate_at(linear, request))
 
 
-def surrogate_at(linear: Linearisation, method: str, settings: Settings) -> Surrogate:
+def surrogate_at(linear: Linearisation, request: Request[CAFO]) -> Surrogate:
     """Sections 2 and 3: take g and H of the loss at the input, or averaged over noisy copies of it (definition 4)."""
-    second_order, x = method in SECOND_ORDER, linear.x[0]
-    hessian_class, notes = choose_hessian(linear, settings.curvature) if second_order else (GaussNewton, [])
-    if method in SMOOTH:
-        noise = Noise(settings.n, deviation_of(x, settings.sigma), settings.seed, settings.batch_size or 1)
-        H: LossHessian = AveragedHessian(linear, hessian_class, noise, record=second_order)
+    method, x, notes = request.method, linear.x[0], list[str]()
+    hessian_class: type[LossHessian] = GaussNewton
+    if isinstance(method, CASO):
+        hessian_class, notes = choose_hessian(linear, method.curvature)
+    if isinstance(method, Smooth):
+        size = method.batch_size or fitting_batch_size(linear.model, x, method.n)
+        noise = Noise(method.n, deviation_of(x, method), request.seed, size)
+        H: LossHessian = AveragedHessian(linear, hessian_class, noise, record=isinstance(method, CASO))
         g = H.gradient
     else:
         H = hessian_class(linear)
-        g = linear.gradient(last=not second_order)
-    return Surrogate(method, settings, linear, g, H if second_order else None, notes)
+        g = linear.gradient(last=not isinstance(method, CASO))
+    return Surrogate(request, linear, g, H if isinstance(method, CASO) else None, notes)
 
 
-def maximise(surrogate: Surrogate, share: Share | None = None) -> Explanation:
+def maximise(surrogate: Surrogate, share: Share | None = None) -> SparseExplanation:
     """Maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2 along lambda1, choose one map, and certify it."""
-    build = ExplanationBuilder(surrogate.linear, surrogate.g, surrogate.settings)
-    if surrogate.H is None:
-        return _without_curvature(build, surrogate)
-    shared = surrogate.H if share is None else share(surrogate.H)
-    return _with_curvature(build, surrogate, surrogate.H, shared)
+    build = ResultBuilder(surrogate.linear, surrogate.g, surrogate.request)
+    method, H = surrogate.request.method, surrogate.H
+    if H is None or not isinstance(method, CASO):
+        return _without_curvature(build, method)
+    return _with_curvature(build, method, surrogate, H, H if share is None else share(H))
 
 
-def _without_curvature(build: ExplanationBuilder, surrogate: Surrogate) -> Explanation:
+def _without_curvature(build: ResultBuilder, method: CAFO) -> SparseExplanation:
     """Solve definition 2: a soft threshold at each lambda1. It is exact, so the certificate is a gap of zero."""
-    settings, g, penalty = surrogate.settings, build.unit_gradient, build.penalty
-    lambda2 = settings.c1 if settings.lambda2 is None else settings.lambda2
-    solve = cafo_solver(g, penalty, lambda2, build.sparsity, build.dtype)
+    g, penalty = build.unit_gradient, build.penalty
+    scaled = build.c1().at(0.0) if method.lambda2 is None else method.lambda2
+    lambda2 = scaled * build.curvature_unit
+    solve = cafo_solver(g, penalty, scaled, build.sparsity, map_dtype(build.dtype, lambda2))
     path = build.rule().choose(solve, penalty.lambda1_max(g))
-    return build.explanation(path, [], method=surrogate.method, lambda2=lambda2, certified="proven", products=0)
+    return SparseExplanation(**build.fields(path, [], lambda2, 0.0, "exact", 0.0))
 
 
 def _with_curvature(
-    build: ExplanationBuilder, surrogate: Surrogate, H: LossHessian, shared: SymmetricOperator
-) -> Explanation:
+    build: ResultBuilder, method: CASO, surrogate: Surrogate, H: LossHessian, shared: SymmetricOperator
+) -> SecondOrderExplanation:
     """Solve definition 3: fix lambda2, solve the path of lambda1, choose one map, and certify it."""
-    settings, method = surrogate.settings, surrogate.method
-    proven = proven_top_eigenvalue(H) if settings.bound == "proven" else None
+    unit = build.curvature_unit
+    proven = proven_top_eigenvalue(H) / unit if method.bound == "proven" else None
     solver = CasoSolver(
         gradient=build.unit_gradient,
-        H=MeteredOperator(shared, settings.max_products, settings.progress),
+        H=MeteredOperator(shared, method.max_products, surrogate.request.progress, unit),
         penalty=build.penalty,
         sparsity=build.sparsity,
-        c1=settings.c1,
-        lambda2=settings.lambda2,
-        tolerance=settings.tolerance,
-        seed=settings.seed,
+        c1=build.c1(),
+        lambda2=method.lambda2,
+        tolerance=method.tolerance,
+        seed=surrogate.request.seed,
         dtype=build.dtype,
         proven_top_eigenvalue=proven,
         notes=list(surrogate.notes),
     )
     solver.fix_lambda2()  # theorem 3: the objective is concave where lambda2 > L/2
     path = solver.choose(build.rule())  # section 4: the path of lambda1, the chosen map, its certificate
-    if settings.certify == "path":
+    if method.certify == "path":
         path = solver.certify_path(path)
-    rests_on: BoundBasis = "estimated" if proven is None else "proven"
-    problem = solver.problem
-    return build.explanation(
-        path,
-        [*solver.notes, *solver.shortfall(path.points if settings.certify == "path" else [path.chosen])],
-        method=method,
-        lambda2=problem.lambda2,
-        certified=rests_on if path.chosen.certified_to(settings.tolerance) else False,
+    notes = [*solver.notes, *solver.shortfall(path.points if method.certify == "path" else [path.chosen])]
+    basis: Basis = "estimated" if proven is None else "proven"
+    lambda2 = solver.problem.lambda2 * unit
+    bound = 2 * lambda2 - solver.problem.mu * unit
+    return SecondOrderExplanation(
+        **build.fields(path, notes, lambda2, method.tolerance, basis, bound),
+        second_order=second_order(method, *angle_without_penalty(solver.problem, solver.basis)),
         products=solver.H.taken,
         curvature=H.kind,
-        top_eigenvalue=solver.top,
-        top_eigenvalue_bound=EigenvalueBound(2 * problem.lambda2 - problem.mu, rests_on),
-        second_order=SecondOrder.of(method, *angle_without_penalty(problem, solver.basis)),
+        top_eigenvalue=solver.top * unit,
     )

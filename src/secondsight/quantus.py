@@ -1,30 +1,24 @@
 """Maps for the metrics of Quantus, which call an `explain_func` for each batch.
 
     metric(model=net, x_batch=x, y_batch=y, explain_func=secondsight.quantus.explain_func,
-           explain_func_kwargs={"method": "caso"}, device="cpu")
+           explain_func_kwargs={"method": "caso(lambda1=10%)"}, device="cpu")
 
-Pass pictures as the network takes them, already normalised. A map raises the loss, so positive works against the class.
+Pass pictures as the network takes them, already normalised. A map raises the loss, so positive works against the class;
+sign="score" turns that around.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
-from secondsight import captum
+from secondsight.captum import ATTRIBUTIONS
+from secondsight.config import CAFO, method_of
 from secondsight.errors import InputError
-
-METHODS = {
-    "cafo": captum.CAFO,
-    "caso": captum.CASO,
-    "smooth-cafo": captum.SmoothCAFO,
-    "smooth-caso": captum.SmoothCASO,
-}
-"""The attributions by the names that `explain` gives their methods."""
 
 
 def explain_func(
@@ -32,7 +26,9 @@ def explain_func(
     inputs: ArrayLike,
     targets: ArrayLike,
     *,
-    method: str = "caso",
+    method: CAFO | str = "caso",
+    sign: Literal["loss", "score"] = "loss",
+    seed: int = 0,
     device: str | None = None,
     **options: Any,
 ) -> NDArray[np.floating]:
@@ -42,9 +38,11 @@ def explain_func(
         model: the network, from a batch to logits.
         inputs: an array or tensor with a batch dimension.
         targets: the class of each input, as an array or tensor.
-        method: cafo, caso, smooth-cafo or smooth-caso.
+        method: a config or a string: cafo, caso, smooth-cafo or smooth-caso, alone or with options.
+        sign: "loss": positive works against the class. "score": positive speaks for it.
+        seed: of all random numbers.
         device: where the inputs go; None: where the network is.
-        options: further options of `secondsight.explain`.
+        options: further options of the method, such as lambda1.
 
     Returns:
         An array in the shape of `inputs`.
@@ -52,11 +50,13 @@ def explain_func(
     Raises:
         InputError: if the method is unknown, or an option cannot be used.
     """
-    if method not in METHODS:
-        raise InputError("method", f"one of {', '.join(METHODS)}", repr(method))
+    config = method_of(method)
+    if not isinstance(config, CAFO):
+        raise InputError("method", f"one of {', '.join(ATTRIBUTIONS)}", repr(config.name))
     where = device or next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     x = torch.as_tensor(np.array(inputs), dtype=torch.float32, device=where)
     y = torch.as_tensor(np.array(targets)).long()
-    maps = METHODS[method](model).attribute(x, target=y, **options)
+    attribution = ATTRIBUTIONS[config.name](model, sign=sign, seed=seed, **(config.changed() | options))
+    maps = attribution.attribute(x, target=y)
     result: NDArray[np.floating] = maps.numpy(force=True)
     return result

@@ -15,7 +15,6 @@ from secondsight.cli.demo_command import demo
 from secondsight.cli.exit_codes import INTERRUPTED, USAGE_ERROR
 from secondsight.cli.explain_command import explain
 from secondsight.cli.models_command import models
-from secondsight.cli.paper_command import paper_app
 from secondsight.cli.sweep_command import sweep
 
 __all__ = ["app", "main"]
@@ -30,8 +29,11 @@ def main(args: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, 2 for anything that was asked wrongly, 130 for Ctrl-C.
     """
+    words = sys.argv[1:] if args is None else list(args)
     try:
-        code = typer.main.get_command(app).main(args, prog_name="secondsight", standalone_mode=False)
+        code = command_for(words).main(
+            words if words != ["paper"] else [*words, "--help"], prog_name="secondsight", standalone_mode=False
+        )
     except typer.TyperException as error:
         complain(error.format_message())
         return USAGE_ERROR
@@ -41,6 +43,16 @@ def main(args: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         sys.stderr.write("secondsight: interrupted\n")
     return int(code or 0)
+
+
+def command_for(words: Sequence[str]) -> typer.core.TyperGroup:
+    """Make the command for these words. The results of the paper need torch, so they wait to be asked for."""
+    command = typer.main.get_group(app)
+    if list(words[:1]) == ["paper"]:
+        from secondsight.cli.paper_command import paper_app
+
+        command.commands["paper"] = typer.main.get_group(paper_app)
+    return command
 
 
 def _print_version(wanted: bool) -> None:
@@ -73,4 +85,10 @@ app.command(epilog="Example: secondsight compare cat.jpg dog.jpg --methods caso,
 app.command(epilog="Example: secondsight sweep cat.jpg --out maps")(sweep)
 app.command(epilog="Example: secondsight demo --out cat.png")(demo)
 app.command(epilog="Example: secondsight explain cat.jpg --model resnet50-v1@weights.safetensors")(models)
-app.add_typer(paper_app, name="paper")
+
+
+@app.command()
+def paper() -> None:
+    """Results of the paper, measured anew: each command writes figures and the numbers behind them, and says whether
+    the paper's claim holds.
+    """

@@ -1,31 +1,33 @@
-"""The command `secondsight compare`: for each photograph a figure with a column for each method."""
+"""The command `secondsight compare`: for each photograph the maps of several methods side by side."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import secondsight as ss
 from secondsight import zoo
 from secondsight.cli import options
-from secondsight.cli.arguments import checked_model, groups_of, number_or_word, preset_options, require_folder
+from secondsight.cli.arguments import checked_model, require_folder
 from secondsight.cli.console import COMPARE_COLUMNS, Record
+from secondsight.cli.method_options import ALL, takes_options_of
 from secondsight.cli.photograph_loop import for_each_photograph
 from secondsight.cli.progress_bar import ProgressBar
-from secondsight.comparison import COLUMNS, check_methods
+from secondsight.config import METHODS
+from secondsight.presets import preset as options_of
 
 
+@takes_options_of(*ALL, but=["times_input"])
 def compare(
-    context: typer.Context,
     photographs: options.Photographs,
     methods: Annotated[
         str,
         typer.Option(
             metavar="all|NAME,NAME",
-            help=f"The columns of the figure: {', '.join(COLUMNS)}. clipped-gradient keeps the gradient's largest "
-            "pixels, as many as caso keeps.",
+            help=f"The columns of the figure: {', '.join(METHODS)}, each perhaps with options of its own as in "
+            "caso(c1=1); and clipped-gradient, which keeps the gradient's largest pixels, as many as caso keeps.",
         ),
     ] = "all",
     models: Annotated[
@@ -33,14 +35,6 @@ def compare(
         typer.Option(metavar="NAME,NAME", help="The classifiers, a row of the figure for each."),
     ] = zoo.DEFAULT,
     target: options.Target = None,
-    lambda1: options.Lambda1 = "auto",
-    c1: options.C1 = 10.0,
-    curvature: options.Curvature = "auto",
-    groups: options.Groups = "none",
-    n: options.Samples = 50,
-    sigma: options.Sigma = 0.15,
-    batch_size: options.BatchSize = None,
-    score: options.Score = "logit",
     times_input: Annotated[
         bool,
         typer.Option(
@@ -53,36 +47,30 @@ def compare(
     preset: options.Preset = "none",
     out: options.Out = Path("out"),
     as_json: options.Json = False,
+    **asked: Any,
 ) -> None:
     """Compare methods: for each photograph one figure, a column for each method, and a table of what each cost.
 
     The cost of a map is in g.e., gradient equivalents: its time over that of one gradient of the loss.
     """
-    require_folder(out)
-    chosen = check_methods(methods)
-    asked: Record = {
-        "target": target,
-        "lambda1": number_or_word(lambda1),
-        "c1": c1,
-        "curvature": curvature,
-        "groups": groups_of(groups),
-        "n": n,
-        "sigma": sigma,
-        "batch_size": batch_size,
-        "score": score,
-        "seed": seed,
-    } | preset_options(context, preset)
-    classifiers = [checked_model(name.strip(), asked) for name in models.split(",")]
+    from secondsight.comparison import columns_of, owned
 
-    def work(photograph: Path, figure: Path, bar: ProgressBar) -> list[Record]:
+    require_folder(out)
+    wanted = owned(methods, dict(options_of(preset))) | asked
+    columns_of(methods, **wanted)
+    classifiers = [checked_model(name.strip(), target) for name in models.split(",")]
+
+    def work(number: int, figure: Path, bar: ProgressBar) -> list[Record]:
         result = ss.compare(
             classifiers,
-            photograph,
-            chosen,
+            photographs[number],
+            methods,
+            target,
             times_input=times_input,
-            **asked,
+            seed=seed,
             progress=bar.show_products,
             started=bar.start_method,
+            **wanted,
         )
         result.save(figure)
         return result.summaries()

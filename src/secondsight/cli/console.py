@@ -15,6 +15,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from secondsight.errors import SecondsightWarning
+
 Record = dict[str, Any]
 """An explanation's summary, with its photograph and figure."""
 
@@ -84,7 +86,7 @@ def report(records: Sequence[Record], columns: Sequence[str]) -> None:
         records, lambda record: (record["photograph"], record["figure"])
     ):
         some = list(group)
-        lines = [record["second_order"] for record in some if record["second_order"]]
+        lines = [record["second_order"] for record in some if "second_order" in record]
         for record in some:
             whose = f"{record['method']}: " if len(some) > 1 else ""
             lines += [f"note: {whose}{note}" for note in record["notes"]]
@@ -123,14 +125,20 @@ def table(records: Iterable[Record], columns: Sequence[str], console: Console) -
 
 
 def _number(key: str, form: str) -> Callable[[Record], str]:
-    return lambda record: NOTHING if record[key] is None else format(record[key], form)
+    return lambda record: NOTHING if record.get(key) is None else format(record[key], form)
 
 
 def _gap(record: Record) -> str:
-    if record["certified"] is None:
+    if "relative_gap" not in record:
         return NOTHING
     gap = record["relative_gap"]
     return "none" if gap is None else f"{gap:.1e}" if gap else "0"
+
+
+def _certified(record: Record) -> str:
+    if "certified" not in record:
+        return NOTHING
+    return f"yes, {record['basis']}" if record["certified"] else "no"
 
 
 CELLS: dict[str, Callable[[Record], str]] = {
@@ -144,7 +152,7 @@ CELLS: dict[str, Callable[[Record], str]] = {
     "lambda2": _number("lambda2", ".4g"),
     "sparsity": _number("sparsity", ".1%"),
     "relative gap": _gap,
-    "certified": lambda record: NOTHING if record["certified"] is None else record["certified"] or "no",
+    "certified": _certified,
     "H-products": _number("products", "d"),
     "g.e.": _number("gradient_equivalents", ".1f"),
     "seconds": _number("seconds", ".1f"),
@@ -158,4 +166,6 @@ def warnings_caught() -> Iterator[list[warnings.WarningMessage]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
+        # Those of secondsight are among the notes of each result.
+        warnings.simplefilter("ignore", SecondsightWarning)
         yield caught

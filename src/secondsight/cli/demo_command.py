@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,13 @@ import secondsight as ss
 from secondsight.cli.arguments import require_folder
 from secondsight.cli.console import EXPLAIN_COLUMNS, report, warnings_caught
 from secondsight.cli.progress_bar import ProgressBar
-from secondsight.pipeline import PENALISED
-from secondsight.results.explanation import demo_figure, save_figure
+from secondsight.config import CAFO, CASO, SmoothCAFO, SmoothCASO
+
+if TYPE_CHECKING:
+    from secondsight.results.explanation import Explanation
+
+SHOWN = (CAFO(), CASO(), SmoothCAFO(), SmoothCASO())
+"""The methods of the paper."""
 
 
 def demo(
@@ -22,13 +27,16 @@ def demo(
     if out.suffix.lower() != ".png" or out.is_dir():
         raise ss.InputError("--out", "the name of a .png file", repr(str(out)))
     require_folder(out.parent)
+    from secondsight.results.explanation_figure import demo_figure
+    from secondsight.results.storage import save_figure
+
     photograph = ss.example_photograph()
-    with ProgressBar(len(PENALISED)) as bar, warnings_caught():
+    with ProgressBar(len(SHOWN)) as bar, warnings_caught():
         classifier = ss.load_model()
-        explanations: dict[str, ss.Explanation] = {}
-        for number, method in enumerate(PENALISED):
-            bar.start_photograph(number, method)
-            explanations[method] = ss.explain(classifier, photograph, method, progress=bar.show_products)
+        explanations: dict[str, Explanation] = {}
+        for number, method in enumerate(SHOWN):
+            bar.start_photograph(number, method.name)
+            explanations[method.name] = ss.explain(classifier, photograph, method, progress=bar.show_products)
         save_figure(demo_figure(explanations["smooth-caso"], explanations["caso"]), out)
     names = {"photograph": photograph.name, "figure": str(out)}
     report([e.summary() | names for e in explanations.values()], EXPLAIN_COLUMNS)

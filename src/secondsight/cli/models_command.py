@@ -11,10 +11,12 @@ from secondsight.cli.console import output
 
 def models() -> None:
     """List the classifiers that --model takes."""
+    from secondsight.zoo.catalogue import MODELS, spelled
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("description")
-    for entry in zoo.MODELS:
+    for entry in MODELS:
         mark = " (default)" if entry.name == zoo.DEFAULT else ""
-        table.add_row(zoo.spelled(entry) + mark, entry.description)
+        table.add_row(spelled(entry) + mark, entry.description)
     output().print(table)

@@ -25,10 +25,13 @@ from secondsight.presets import NO_PRESET
 from secondsight.presets import preset as options_of
 
 paper_app = typer.Typer(
+    name="paper",
     help="Results of the paper, measured anew: each command writes figures and the numbers behind them, and says "
     "whether the paper's claim holds.",
     no_args_is_help=True,
 )
+"""The commands below `secondsight paper`."""
+
 QUICK_PHOTOGRAPHS = 12
 """Photographs of --quick: enough for a first look at each result."""
 

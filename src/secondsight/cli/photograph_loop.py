@@ -17,7 +17,7 @@ from secondsight.cli.progress_bar import ProgressBar
 def for_each_photograph(
     photographs: Sequence[Path],
     out: Path,
-    work: Callable[[Path, Path, ProgressBar], list[Record]],
+    work: Callable[[int, Path, ProgressBar], list[Record]],
     columns: Sequence[str],
     as_json: bool,
     suffix: str = "",
@@ -27,8 +27,8 @@ def for_each_photograph(
     Args:
         photographs: the files to work on.
         out: the folder of the figures.
-        work: called with a photograph, the file for its figure and the progress bar. It writes the figure and returns
-            one record for each map.
+        work: called with the number of a photograph, the file for its figure and the progress bar. It writes the
+            figure and returns one record for each map.
         columns: the columns of the table.
         as_json: print each record as a line of JSON when its photograph is done, instead of the table at the end.
         suffix: goes between a photograph's name and ".png" in the name of its figure.
@@ -44,7 +44,7 @@ def for_each_photograph(
             bar.start_photograph(number, photograph.name)
             try:
                 with warnings_caught() as warned:
-                    done = work(photograph, figure, bar)
+                    done = work(number, figure, bar)
             except ss.SecondsightError as error:
                 complain(error if str(photograph) in str(error) else f"{photograph}: {error}")
                 failed = True

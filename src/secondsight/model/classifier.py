@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image
@@ -20,16 +21,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from secondsight.errors import InputError, ModelError, SecondsightWarning
 from secondsight.model import images
+from secondsight.model.joined_inputs import HALF, JoinedInputs
 from secondsight.model.network_facts import NetworkFacts
 
 Target = int | str | None
 """The class to explain: its index, its name, or None for the predicted one."""
 
-Item = images.Photograph | Tensor
-"""One input: a photograph or a tensor of floats."""
-
-HALF = (torch.float16, torch.bfloat16)
-"""Types whose products have too few digits for a certificate: such networks are computed in float32."""
+Item = images.Photograph | Tensor | tuple[Tensor, ...]
+"""One input: a photograph, a tensor of floats, or a tuple of tensors for a network of several inputs."""
 
 
 class Classifier:
@@ -47,7 +46,8 @@ class Classifier:
         size: height and width of the pictures it takes, or one number for both. None: any size.
         labels: the class names, in order.
         input_shape: shape of one input of a network that does not take pictures (tabular, embeddings): any float is
-            then allowed, and `size`, `channels`, `resize` do not apply.
+            then allowed, and `size`, `channels`, `resize` do not apply. A list of shapes for a network of several
+            inputs: each input is then a tuple, and its map is flat, one part after the other (`split` takes it apart).
         channels: 1, 3 or 4; by default as many as `mean` or `std` has, else 3.
         resize: length of a photograph's shorter side before the centre crop; by default the crop takes 0.875 of it.
         interpolation: bilinear, bicubic, lanczos or nearest.
@@ -65,13 +65,13 @@ class Classifier:
 
     def __init__(
         self,
-        net: Callable[[Tensor], Tensor],
+        net: Callable[..., Tensor],
         mean: float | Sequence[float] | None = None,
         std: float | Sequence[float] | None = None,
         size: int | tuple[int, int] | None = None,
         labels: Sequence[str] | None = None,
         *,
-        input_shape: Sequence[int] | None = None,
+        input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
         channels: int | None = None,
         resize: int | None = None,
         interpolation: str = "bilinear",
@@ -88,7 +88,13 @@ class Classifier:
         self.labels = None if labels is None else [str(label) for label in labels]
         self.notes: list[str] = []
         self.takes_pictures = input_shape is None
-        features = None if input_shape is None else _lengths("input_shape", input_shape, "positive whole numbers")
+        self._joined = _joined(net, input_shape)
+        if self._joined is not None:
+            net, input_shape = self._joined, (self._joined.size,)
+            if mean is not None or std is not None:
+                raise InputError("mean and std", "None for a network of several inputs", f"{mean} and {std}")
+        shape: Any = input_shape
+        features = None if shape is None else _lengths("input_shape", shape, "positive whole numbers")
         self.mean = _per_channel("mean", mean, features)
         self.std = _per_channel("std", std, features)
         if self.std is not None and not bool((self.std > 0).all()):
@@ -105,7 +111,8 @@ class Classifier:
             self.input_shape = features
         else:
             self.input_shape = (self.channels, *(self.size or (None, None)))
-        self._computed = self._in_computing_precision(net)
+        # The network that computes: the user's own, or a copy in float32.
+        self.computed = self._in_computing_precision(net)
         self.facts = NetworkFacts(piecewise_linear=piecewise_linear)
 
     def _in_computing_precision(self, net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
@@ -126,17 +133,17 @@ class Classifier:
     @property
     def device(self) -> torch.device:
         """Where the network lives (the CPU for a function without parameters)."""
-        tensor = _first_float(self._computed)
+        tensor = _first_float(self.computed)
         return torch.device("cpu") if tensor is None else tensor.device
 
     def weights(self) -> list[Tensor]:
         """List the parameters and buffers of the network that computes. Of a function none are known."""
-        return list(_tensors(self._computed))
+        return list(_tensors(self.computed))
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Compute the logits of a batch of inputs (pixels in [0, 1] for a network of pictures)."""
+        """Compute the logits of a batch of inputs: for a network of pictures pixels, also noisy ones outside [0, 1]."""
         with self.ready():
-            return self.logits(self.batch(x))
+            return self.logits(self.batch(x, any_pixels=True))
 
     def load(self, photograph: images.Photograph) -> Tensor:
         """Read a photograph as a (C, H, W) tensor, scaled and cropped as this network wants it."""
@@ -159,7 +166,7 @@ class Classifier:
     @contextmanager
     def ready(self) -> Iterator[None]:
         """Set eval mode, frozen parameters, gradients, full precision and differentiable attention, and restore all."""
-        net = self._computed
+        net = self.computed
         modules = list(net.modules()) if isinstance(net, nn.Module) else []
         modes = [module.training for module in modules]
         parameters = list(net.parameters()) if isinstance(net, nn.Module) else []
@@ -192,10 +199,12 @@ class Classifier:
             x = x - self.mean.to(x.dtype).to(x.device)
         if self.std is not None:
             x = x / self.std.to(x.dtype).to(x.device)
-        return self._computed(x)
+        return self.computed(x)
 
     def tensor(self, item: Item) -> Tensor:
         """Turn one input of any kind into a checked tensor on the network's device, without batch dimension."""
+        if isinstance(item, tuple):
+            item = self._one_of_parts(item)
         if isinstance(item, Tensor):
             if not self._fits(item.shape):
                 raise InputError("the input", f"of shape {self._shape_text()}", f"of shape {tuple(item.shape)}")
@@ -204,8 +213,32 @@ class Classifier:
             return self.batch(self.load(item)[None])[0]
         raise InputError("the input", "a path, a PIL image or a float tensor", f"a {type(item).__name__}")
 
-    def batch(self, x: Tensor) -> Tensor:
-        """Check a batch for shape, type and values, and bring it to the network's device and precision."""
+    def _one_of_parts(self, parts: tuple[Tensor, ...]) -> Tensor:
+        if self._joined is None:
+            may_be = "one tensor for this network (a tuple is one input of several parts; several inputs are a list)"
+            raise InputError("the input", may_be, f"a tuple of {len(parts)}")
+        return self._joined.join(parts)
+
+    @property
+    def parts(self) -> int:
+        """The number of tensors that make one input."""
+        return 1 if self._joined is None else len(self._joined.shapes)
+
+    def is_batch(self, x: Tensor) -> bool:
+        """Whether a tensor has one dimension more than an input, or than the first part of one."""
+        return x.ndim == 1 + len(self.input_shape if self._joined is None else self._joined.shapes[0])
+
+    def split(self, delta: Tensor) -> tuple[Tensor, ...]:
+        """Take a flat map (or input) apart into the parts of a network of several inputs."""
+        return (delta,) if self._joined is None else tuple(part[0] for part in self._joined.split(delta[None]))
+
+    def batch(self, x: Tensor, any_pixels: bool = False) -> Tensor:
+        """Check a batch for shape, type and values, and bring it to the network's device and precision.
+
+        Args:
+            x: the batch.
+            any_pixels: accept pixels outside [0, 1], which noise leads to.
+        """
         if not isinstance(x, Tensor):
             raise InputError("the input", "a tensor of floats", f"a {type(x).__name__}")
         if not self._fits(x.shape[1:]):
@@ -218,13 +251,13 @@ class Classifier:
             raise InputError("the input", "a tensor of floats", f"of {x.dtype}{hint}")
         if not bool(torch.isfinite(x).all()):
             raise InputError("the input", "finite", "a tensor with NaN or infinite entries")
-        if self.takes_pictures and (x.min() < 0 or x.max() > 1):
+        if self.takes_pictures and not any_pixels and (x.min() < 0 or x.max() > 1):
             raise InputError(
                 "pixels",
                 "in [0, 1], before normalisation (mean and std belong to the Classifier)",
                 f"in [{x.min():.3g}, {x.max():.3g}]",
             )
-        weights = _first_float(self._computed)
+        weights = _first_float(self.computed)
         if weights is not None:
             return x.to(weights)
         return x if x.dtype == torch.float64 else x.float()
@@ -297,6 +330,20 @@ class Classifier:
     def _shape_text(self) -> str:
         names = ("C", "H", "W")
         return "(" + ", ".join(names[i] if n is None else str(n) for i, n in enumerate(self.input_shape)) + ")"
+
+
+def _joined(net: Callable[..., Tensor], input_shape: Any) -> JoinedInputs | None:
+    """Make one input of several, if there are several shapes."""
+    several = isinstance(input_shape, Sequence) and any(isinstance(shape, Sequence) for shape in input_shape)
+    if not several:
+        return None
+    try:
+        shapes = [tuple(operator.index(length) for length in shape) for shape in input_shape]
+    except TypeError:
+        shapes = []
+    if not shapes or any(length < 1 for shape in shapes for length in shape):
+        raise InputError("input_shape", "a shape or a list of shapes", repr(input_shape))
+    return JoinedInputs(net, shapes)
 
 
 def _plain(name: str) -> str:

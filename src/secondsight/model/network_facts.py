@@ -20,6 +20,7 @@ class NetworkFacts:
         recordable: whether its passes leave a tape of linear steps (operators/tape).
         trusted_tapes: the signatures of its tapes that agreed with autograd's derivatives.
         jvp_way: the first way to a Jacobian-vector product that has not failed.
+        jvp_trusted: whether that way was compared with a backward pass.
     """
 
     outputs_checked: bool = False
@@ -28,3 +29,4 @@ class NetworkFacts:
     recordable: bool = True
     trusted_tapes: set[int] = field(default_factory=set)
     jvp_way: JvpWay = "forward mode"
+    jvp_trusted: bool = False

@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 from secondsight.model.classifier import Classifier
 from secondsight.model.derivatives import NotDifferentiableError, derivatives, differentiable_gradient
 from secondsight.model.network_facts import JvpWay
-from secondsight.operators.jacobian import Jacobian
+from secondsight.operators.jacobian import Jacobian, random_like
 
 NEXT_WAY: dict[JvpWay, JvpWay] = {"forward mode": "double backward", "double backward": "row by row"}
 """What stands in where torch lacks the derivative that a way needs. Row by row always works."""
@@ -62,9 +62,17 @@ class AutogradJacobian(Jacobian):
         facts = self._model.facts
         while facts.jvp_way in NEXT_WAY:
             with suppress(NotDifferentiableError), derivatives():
-                return self._forward_mode(v) if facts.jvp_way == "forward mode" else self._double_backward(v)
+                change = self._forward_mode(v) if facts.jvp_way == "forward mode" else self._double_backward(v)
+                if facts.jvp_trusted or self._agrees(v, change):
+                    facts.jvp_trusted = True
+                    return change
             facts.jvp_way = NEXT_WAY[facts.jvp_way]
         return self._row_by_row(v)
+
+    def _agrees(self, v: Tensor, change: Tensor) -> bool:
+        """Compare with a backward pass, because forward mode returns zeros for a scripted network without a word."""
+        u = random_like(self.logits)
+        return self.are_transposes(u, change, v, self._slopes(u))
 
     def _forward_mode(self, v: Tensor) -> Tensor:
         with torch.no_grad(), forward_ad.dual_level():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from secondsight.errors import InputError
+from secondsight.errors import FALLBACK, Caution, InputError
 from secondsight.model.classifier import Classifier, Target
 from secondsight.model.derivatives import NotDifferentiableError
 from secondsight.model.diagnosis import is_piecewise_linear
@@ -45,7 +45,7 @@ def choose_hessian(linear: Linearisation, choice: str = "auto") -> tuple[type[Lo
         if choice == "exact":
             raise InputError("curvature", f"gauss-newton for this network (torch: {error})", "'exact'") from None
         note = "torch cannot differentiate this network twice: the Gauss-Newton matrix stands for the Hessian"
-        return GaussNewton, [note]
+        return GaussNewton, [Caution(note, FALLBACK)]
     return ExactHessian, []
 
 

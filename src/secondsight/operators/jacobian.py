@@ -13,6 +13,12 @@ from typing import Self
 import torch
 from torch import Tensor
 
+AGREEMENT = 1e-3
+"""Largest relative difference between two ways to a product in float32: sums in another order differ by up to 1e-4."""
+
+AGREEMENT_FLOAT64 = 1e-8
+"""The same in float64: far above its rounding, and far below what a wrong derivative gives."""
+
 
 class Jacobian(ABC):
     """W, the d x c Jacobian of the logits, at each of n inputs. For use inside `model.ready()`.
@@ -46,6 +52,17 @@ class Jacobian(ABC):
     def nbytes(self) -> int:
         """Bytes that are kept for these inputs."""
         return self.x.nbytes
+
+    @property
+    def agreement(self) -> float:
+        """The largest relative difference between two ways to a product, in the precision of the network."""
+        return AGREEMENT_FLOAT64 if self.x.dtype == torch.float64 else AGREEMENT
+
+    def are_transposes(self, u: Tensor, change: Tensor, v: Tensor, slopes: Tensor) -> bool:
+        """Whether <u, W'v> = <Wu, v> for change = W'v and slopes = Wu. If u and v are random, that tells of all."""
+        u, change, v, slopes = (tensor.detach().cpu().double() for tensor in (u, change, v, slopes))
+        error = float(((u * change).sum() - (slopes * v).sum()).abs())
+        return error <= self.agreement * float(change.norm())
 
     def jvp(self, v: Tensor) -> Tensor:
         """Compute W'v, the change of the logits along v: from (k, n, d), or (k, 1, d) for all inputs, to (k, n, c)."""
@@ -96,3 +113,8 @@ def solver_device(device: torch.device) -> torch.device:
     except (TypeError, RuntimeError):
         return torch.device("cpu")
     return device
+
+
+def random_like(tensor: Tensor) -> Tensor:
+    """Draw a tensor of this shape, always the same."""
+    return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(0)).to(tensor)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from secondsight.config import Smooth
 from secondsight.model.classifier import Classifier
 
 GRAPH_MEMORY = 2**29
@@ -40,9 +41,11 @@ class Noise:
             yield x + self.deviation * noise.to(x)
 
 
-def deviation_of(x: Tensor, sigma: float) -> float:
-    """Turn sigma, a share of the range of this very input, into a standard deviation."""
-    return sigma * float((x.max() - x.min()).detach())
+def deviation_of(x: Tensor, method: Smooth) -> float:
+    """Choose the standard deviation of the noise: `stdevs`, or `sigma` as a share of the range of this very input."""
+    if method.sigma is None:
+        return method.stdevs or 0.0
+    return method.sigma * float((x.max() - x.min()).detach())
 
 
 def fitting_batch_size(model: Classifier, x: Tensor, n: int) -> int:

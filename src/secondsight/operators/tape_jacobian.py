@@ -10,14 +10,8 @@ from torch import Tensor
 
 from secondsight.model.classifier import Classifier
 from secondsight.model.derivatives import NotDifferentiableError, derivatives
-from secondsight.operators.jacobian import Jacobian
+from secondsight.operators.jacobian import Jacobian, random_like
 from secondsight.operators.tape.tape import Tape, joined
-
-AGREEMENT = 1e-3
-"""Largest relative difference between a tape and autograd in float32: sums in another order differ by up to 1e-4."""
-
-AGREEMENT_FLOAT64 = 1e-8
-"""The same in float64: far above its rounding, and far below a wrong rule."""
 
 
 class TapeJacobian(Jacobian):
@@ -60,8 +54,7 @@ class TapeJacobian(Jacobian):
         return True
 
     def _agrees(self) -> bool:
-        generator = torch.Generator().manual_seed(0)
-        u, v = (torch.randn(like.shape, generator=generator).to(like) for like in (self.logits, self.x))
+        u, v = random_like(self.logits), random_like(self.x)
         try:
             with derivatives():
                 found, change = self._tape.transpose(u[None])[0], self._tape.forward(v[None])[0]
@@ -69,12 +62,10 @@ class TapeJacobian(Jacobian):
                 slopes = torch.autograd.grad(logits, leaf, u, materialize_grads=True)[0]
         except NotDifferentiableError:
             return False
-        tolerance = AGREEMENT_FLOAT64 if self.x.dtype == torch.float64 else AGREEMENT
-        u, v, found, change, slopes = (tensor.cpu().double() for tensor in (u, v, found, change, slopes))
         # Forward mode would cost seconds at its first use. For random u and v, <u, W'v> = <Wu, v> says as much.
-        error = (u * change).sum() - (slopes * v).sum()
-        is_transpose = float(error.abs()) <= tolerance * float(change.norm())
-        return is_transpose and float((found - slopes).norm()) <= tolerance * float(slopes.norm())
+        found, slopes = found.cpu().double(), slopes.cpu().double()
+        is_same = float((found - slopes).norm()) <= self.agreement * float(slopes.norm())
+        return is_same and self.are_transposes(u, change, v, slopes)
 
     def _jvp(self, units: Tensor) -> Tensor:
         return torch.cat([self._tape.forward(some) for some in units.split(self.directions)])

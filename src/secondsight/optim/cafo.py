@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from secondsight.optim.certificate import Certificate, Support
+from secondsight.optim.duality_gap import DualityGap, Support
 from secondsight.optim.path import Point, Solve
 from secondsight.optim.penalties import Penalty
 from secondsight.optim.problem import Problem
@@ -35,7 +35,7 @@ def cafo_solver(
             delta,
             problem.objective(delta.double(), 0.0, lambda1),
             sparsity(delta),
-            certificate=Certificate(0.0, 0.0, Support(nonzero=nonzero, zero=~nonzero)),
+            gap=DualityGap(0.0, 0.0, Support(nonzero=nonzero, zero=~nonzero)),
         )
 
     return solve

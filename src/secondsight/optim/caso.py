@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from secondsight.errors import InputError
-from secondsight.optim.certificate import certify
+from secondsight.errors import NOT_CERTIFIED, Caution, InputError
+from secondsight.optim.duality_gap import duality_gap
 from secondsight.optim.extreme_eigenvalues import Spectrum, estimate, explore
 from secondsight.optim.fista import Iterate, fista
 from secondsight.optim.krylov_basis import KrylovBasis
@@ -24,10 +24,13 @@ from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.nystrom_model import NystromModel
 from secondsight.optim.path import Path, Point
 from secondsight.optim.penalties import Penalty
-from secondsight.optim.problem import Problem
+from secondsight.optim.problem import C1, Problem
 
 LARGEST_BASIS = 48
 """The basis of a photograph then takes 116 MB. FISTA, which keeps three maps and their products, goes on from there."""
+
+FLOAT32_RANGE = 2.0**-64, 2.0**64
+"""Where lambda2 is outside, maps of a gradient of unit size may leave float32's range, and are kept in float64."""
 
 ASYMMETRY = 1e-2
 """Far above what rounding does to float32 products: an asymmetry of a hundredth comes from a wrong derivative."""
@@ -46,7 +49,8 @@ class CasoSolver:
         lambda2: the caller's own; None: L/2 + c1.
         tolerance: the relative gap to reach.
         seed: of the random probe for L.
-        dtype: the precision that maps are returned in. They are rounded to it before they are certified.
+        dtype: the precision that maps are returned in. They are rounded to it before they are certified. Float64 where
+            float32 has no such numbers.
         proven_top_eigenvalue: L, where it is proven; None: it is estimated from products.
         notes: what a reader of the result should know.
         basis: what is known of H.
@@ -58,7 +62,7 @@ class CasoSolver:
     H: MeteredOperator
     penalty: Penalty
     sparsity: Callable[[Tensor], float]
-    c1: float
+    c1: C1
     lambda2: float | None
     tolerance: float
     seed: int
@@ -75,6 +79,7 @@ class CasoSolver:
         spectrum = explore(self.H, self.gradient, self.basis, self._margin, self.seed)
         self._check_symmetry()
         self.top, lambda2 = self._lambda2(spectrum)
+        self.dtype = map_dtype(self.dtype, lambda2)
         self.problem = self._problem(lambda2)
 
     def choose(self, rule: LambdaRule) -> Path:
@@ -94,7 +99,7 @@ class CasoSolver:
 
     def certify_path(self, path: Path) -> Path:
         """Certify every point of the path in one go, and solve the points that fail again on the enlarged basis."""
-        pending = {i: p for i, p in enumerate(path.points) if p.certificate is None}
+        pending = {i: p for i, p in enumerate(path.points) if p.gap is None}
         while pending and self.H.left and self.problem.mu > 0:
             known = len(self.basis)
             indices = list(pending)[: self.H.left]
@@ -118,25 +123,26 @@ class CasoSolver:
             return []
         what = "the map is" if len(points) == 1 else f"{len(short)} of {len(points)} maps of the path are"
         if self.problem.mu <= 0:
-            lambda2 = f"lambda2 = {self.problem.lambda2:.4g}"
+            lambda2 = f"lambda2 = {self.problem.lambda2 * self.H.unit:.4g}"
             why = f"{lambda2} proved too small for the curvature found later: raise c1 or lambda2"
         elif not self.H.left:
             why = f"max_products = {self.H.most} was reached"
         else:
             why = "the network's own rounding allows no smaller gap: compute in float64 or raise the tolerance"
-        return [f"{what} not certified to {self.tolerance:g}: {why}"]
+        return [Caution(f"{what} not certified to {self.tolerance:g}: {why}", NOT_CERTIFIED)]
 
     def _margin(self, top: float) -> float:
-        return 2 * self.c1 if self.lambda2 is None else 2 * self.lambda2 - top
+        return 2 * self.c1.at(top) if self.lambda2 is None else 2 * self.lambda2 - top
 
     def _check_symmetry(self) -> None:
         matrix = self.basis.vectors @ self.basis.products.T
         error, size = float((matrix - matrix.T).abs().max()), float(matrix.abs().max())
         if error > ASYMMETRY * size:
-            self.notes.append(
+            note = (
                 f"products with H are not symmetric (by {error / size:.0%} of its size): the network's derivatives "
                 "contradict each other, and the certificate cannot be trusted"
             )
+            self.notes.append(Caution(note, NOT_CERTIFIED))
 
     def _lambda2(self, spectrum: Spectrum) -> tuple[float, float]:
         """Choose L and lambda2."""
@@ -149,12 +155,14 @@ class CasoSolver:
                 may_be = f"at least {_round_up(bound / 2 * 1.01):g}, above half the Hessian's largest eigenvalue"
                 raise InputError("lambda2", f"{may_be}, for the objective to be concave", self.lambda2)
             return top, self.lambda2
-        lambda2 = top / 2 + self.c1
-        if 2 * lambda2 - bound < self.c1:
-            lambda2 = (bound + self.c1) / 2
+        c1 = self.c1.at(top)
+        lambda2 = top / 2 + c1
+        if 2 * lambda2 - bound < c1:
+            lambda2 = (bound + c1) / 2
+            unit = self.H.unit
             self.notes.append(
-                f"the Hessian's largest eigenvalue was only found to lie between {top:.4g} and {bound:.4g}: "
-                f"lambda2 was raised to {lambda2:.4g}"
+                f"the Hessian's largest eigenvalue was only found to lie between {top * unit:.4g} and "
+                f"{bound * unit:.4g}: lambda2 was raised to {lambda2 * unit:.4g}"
             )
         return top, lambda2
 
@@ -186,18 +194,24 @@ class CasoSolver:
             point,
             product=product,
             objective=self.problem.objective(delta, float(delta @ product), point.lambda1),
-            certificate=certify(self.problem, delta, product, point.lambda1),
+            gap=duality_gap(self.problem, delta, product, point.lambda1),
         )
 
     def _finish(self, point: Point) -> Point:
         """Run FISTA from where the basis could not get any further."""
-        if point.product is None or point.certificate is None:
+        if point.product is None or point.gap is None:
             return point
-        start = Iterate(point.delta.double(), point.product, point.certificate.relative_gap)
+        start = Iterate(point.delta.double(), point.product, point.gap.relative_gap)
         best = fista(self.problem, self.H, start, point.lambda1, self.tolerance, self.dtype)
         delta = best.delta.to(self.dtype)
         finished = self._certified(replace(point, delta=delta, sparsity=self.sparsity(delta)), best.product)
-        return min(point, finished, key=lambda p: math.inf if p.certificate is None else p.certificate.relative_gap)
+        return min(point, finished, key=lambda p: math.inf if p.gap is None else p.gap.relative_gap)
+
+
+def map_dtype(dtype: torch.dtype, lambda2: float) -> torch.dtype:
+    """Choose the precision of maps whose gradient has unit size."""
+    low, high = FLOAT32_RANGE
+    return dtype if low < lambda2 < high else torch.float64
 
 
 def _round_up(number: float) -> float:

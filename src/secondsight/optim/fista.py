@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from secondsight.optim.certificate import certify
+from secondsight.optim.duality_gap import duality_gap
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.problem import Problem
 
@@ -61,7 +61,7 @@ def fista(
         momentum = (t - 1) / t_new
         y, h_y = new + momentum * step, h_new + momentum * h_step
         delta, h_delta, t = new, h_new, t_new
-        gap = certify(problem, delta, h_delta, lambda1).relative_gap
+        gap = duality_gap(problem, delta, h_delta, lambda1).relative_gap
         if gap < best.relative_gap:
             best = Iterate(delta, h_delta, gap)
     return best

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from secondsight.optim.path import Path, Point, Solve
 from secondsight.optim.problem import Objective
 
-LAMBDA1_VALUES = (0.0, 1e-5, 1e-4, 1e-3, 6.25e-3, 1.25e-2, 2.5e-2, 5e-2)
-"""The eight values of the paper's tables 2 and 3."""
-
 PAPER_START = 1e-5
 """Where the rule of the paper's section 4.1 starts."""
 
@@ -92,13 +89,15 @@ class FixedRule(KneeRule):
 
     Attributes:
         lambda1: the value to take.
+        relative: whether the value is a share of lambda1_max.
     """
 
     lambda1: float
+    relative: bool = False
 
     def _choose(self, solve: Solve, lambda1_max: float) -> Path:
         points = self._path(solve, lambda1_max)
-        chosen = solve(self.lambda1)
+        chosen = solve(self.lambda1 * lambda1_max if self.relative else self.lambda1)
         return Path.of([*points, chosen], chosen)
 
 

@@ -19,14 +19,21 @@ class MeteredOperator(SymmetricOperator):
         operator: H itself.
         most: how many products may be taken.
         progress: called after every product, and during long ones, with the number of products taken so far.
+        unit: what H is divided by, a power of two.
 
     Attributes:
         taken: how many products were taken.
     """
 
-    def __init__(self, operator: SymmetricOperator, most: int, progress: Callable[[float], None] | None = None) -> None:
+    def __init__(
+        self,
+        operator: SymmetricOperator,
+        most: int,
+        progress: Callable[[float], None] | None = None,
+        unit: float = 1.0,
+    ) -> None:
         """Start with nothing taken."""
-        self.operator, self.most, self.report = operator, most, progress
+        self.operator, self.most, self.report, self.unit = operator, most, progress, unit
         self.psd, self.taken = operator.psd, 0
         if progress is not None:
             operator.progress = lambda done: progress(self.taken + done)
@@ -46,7 +53,7 @@ class MeteredOperator(SymmetricOperator):
         products = torch.zeros_like(rows)
         filled = rows.any(1)
         if bool(filled.any()):
-            products[filled] = self.operator.times_rows(rows[filled])
+            products[filled] = self.operator.times_rows(rows[filled]) / self.unit
             self.taken += int(filled.sum())
             if self.report is not None:
                 self.report(self.taken)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from secondsight.optim.certificate import Certificate
+from secondsight.optim.duality_gap import DualityGap
 from secondsight.optim.problem import Objective
 
 
@@ -21,7 +21,7 @@ class Point:
         objective: the objective at the map, by the exact product where there is one, else a lower bound of it.
         sparsity: the share of zeros, counted as the user counts them.
         product: HD, where it was taken at this very map.
-        certificate: the proof, where HD was taken at this very map.
+        gap: the proof, where HD was taken at this very map.
     """
 
     lambda1: float
@@ -29,11 +29,11 @@ class Point:
     objective: Objective
     sparsity: float
     product: Tensor | None = None
-    certificate: Certificate | None = None
+    gap: DualityGap | None = None
 
     def certified_to(self, tolerance: float) -> bool:
         """Whether the relative gap is proven to be at most `tolerance`."""
-        return self.certificate is not None and self.certificate.relative_gap <= tolerance
+        return self.gap is not None and self.gap.relative_gap <= tolerance
 
 
 Solve = Callable[[float], Point]

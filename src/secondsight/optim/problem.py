@@ -51,6 +51,29 @@ class Objective:
         return self.linear * ratio + self.quadratic * ratio**2 / 2
 
 
+NEGLIGIBLE = 1e-12
+"""L over |g|^2 below which L counts as 0: such a curvature changes no digit of a map, and its inverse would be huge."""
+
+
+@dataclass(frozen=True)
+class C1:
+    """How far lambda2 lies above L/2: a number, or a number of times L.
+
+    Attributes:
+        number: the number.
+        unit: None: the number is c1 itself. Else it is times L, and where L is 0, times this unit, |g|^2.
+    """
+
+    number: float
+    unit: float | None = None
+
+    def at(self, top: float) -> float:
+        """Compute c1 for L = top."""
+        if self.unit is None:
+            return self.number
+        return self.number * (top if top > NEGLIGIBLE * self.unit else self.unit)
+
+
 @dataclass(frozen=True)
 class Problem:
     """Everything but lambda1: g, the penalty, lambda2, and bounds of the spectrum of H.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from matplotlib.figure import Figure
 
-from secondsight.results.explanation import save_figure, write_whole
+from secondsight.results.storage import save_figure, write_whole
 
 Verdict = Literal["holds", "holds in part", "does not hold", "beyond the paper"]
 """"beyond the paper" is for a question that the paper leaves open."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 
 from secondsight.api import explain
+from secondsight.config import CASO
 from secondsight.model.classifier import Classifier
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_survival import angle
@@ -17,10 +17,15 @@ from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.plotting.shades import normalise
-from secondsight.results.explanation import Explanation
+from secondsight.results.explanation import SecondOrderExplanation
+from secondsight.results.first_order import first_order_map
 
 PAIRS = 3
 """Predictions from each end of the confidence: six rows fit a page."""
+
+
+Extremes = tuple[list[SecondOrderExplanation], list[SecondOrderExplanation]]
+"""The maps of the least and of the most confident predictions."""
 
 
 def hessian_examples(run: Run) -> Finding:
@@ -32,7 +37,7 @@ def hessian_examples(run: Run) -> Finding:
     run.model.require_pictures()
     settings, records = run.records("hessian-examples", lambda file: confidence(run.model, file), format=1)
     low, high = extremes(run, run.files, records)
-    unsure, sure = (fmean(angle(e.delta, e.cafo()) for e in some) for some in (low, high))
+    unsure, sure = (fmean(angle(e.delta, first_order_map(e)) for e in some) for some in (low, high))
     drawn = [*low, *high]
     if run.shown is not None:
         _, theirs = run.records("hessian-examples-shown", lambda file: confidence(run.model, file), run.shown, format=1)
@@ -50,7 +55,7 @@ def hessian_examples(run: Run) -> Finding:
     )
 
 
-def extremes(run: Run, files: Sequence[Path], records: Sequence[Record]) -> tuple[list[Explanation], list[Explanation]]:
+def extremes(run: Run, files: Sequence[Path], records: Sequence[Record]) -> Extremes:
     """Explain the least and the most confident predictions by CASO, up to three of each.
 
     Args:
@@ -63,9 +68,12 @@ def extremes(run: Run, files: Sequence[Path], records: Sequence[Record]) -> tupl
     """
     order = sorted(range(len(files)), key=lambda i: records[i]["probability"])
     pairs = min(PAIRS, len(files) // 2) or 1
-    asked: dict[str, Any] = {"lambda1": 0.0, **run.options, "seed": run.seed}
-    low, high = ([explain(run.model, files[i], **asked) for i in some] for some in (order[:pairs], order[-pairs:]))
-    return low, high
+    method = CASO(**{"lambda1": 0.0} | {name: value for name, value in run.options.items() if name in CASO.options()})
+
+    def explained(some: Sequence[int]) -> list[SecondOrderExplanation]:
+        return [explain(run.model, files[i], method, seed=run.seed) for i in some]
+
+    return explained(order[:pairs]), explained(order[-pairs:])
 
 
 def confidence(model: Classifier, file: Path) -> Record:
@@ -75,10 +83,10 @@ def confidence(model: Classifier, file: Path) -> Record:
     return {"probability": float(p.max()), "target": int(p.argmax())}
 
 
-def _row(e: Explanation) -> Row:
+def _row(e: SecondOrderExplanation) -> Row:
     panels = [
         Panel(picture(e.input.numpy()), f"{e.label}, p = {e.probability:.2f}"),
-        Panel(normalise(e.cafo().numpy()), "CAFO"),
-        Panel(normalise(e.delta.numpy()), f"CASO, {angle(e.delta, e.cafo()):.1f} degrees away"),
+        Panel(normalise(first_order_map(e).numpy()), "CAFO"),
+        Panel(normalise(e.delta.numpy()), f"CASO, {angle(e.delta, first_order_map(e)):.1f} degrees away"),
     ]
     return Row(panels, len(panels), fontsize=9)

@@ -27,7 +27,7 @@ from secondsight.optim.caso import CasoSolver
 from secondsight.optim.lambda_choice import HighestLossRule
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.penalties import L1
-from secondsight.optim.problem import Problem
+from secondsight.optim.problem import C1, Problem
 from secondsight.optim.second_order_angle import angle_without_penalty
 from secondsight.paper.finding import Finding, Verdict
 from secondsight.paper.photographs import Record
@@ -125,7 +125,7 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
             H=MeteredOperator(H, most=100),
             penalty=L1(),
             sparsity=lambda delta: 0.0,
-            c1=FIXED[0],
+            c1=C1(FIXED[0]),
             lambda2=None,
             tolerance=TOLERANCE,
             seed=seed,

@@ -11,18 +11,20 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from secondsight.api import explain
+from secondsight.config import CASO, SmoothCASO
 from secondsight.optim.penalties import L1
 from secondsight.optim.second_order_angle import degrees_between
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_impact import rank_correlation
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
-from secondsight.results.explanation import Explanation
+from secondsight.results.explanation import SecondOrderExplanation
+from secondsight.results.first_order import first_order_map
 
 SAMPLES = 16
 """Noisy copies: more of them change the angles little, and the time grows in proportion."""
 
-METHODS = ("caso", "smooth-caso")
+METHODS = (CASO(), SmoothCASO(n=SAMPLES))
 """The two methods that use the Hessian."""
 
 
@@ -33,8 +35,8 @@ def hessian_survival(run: Run) -> Finding:
         run: the network, the photographs and where the records are kept.
     """
     settings, records = run.records("hessian-survival", lambda file: measure(run, file), n=SAMPLES, format=1)
-    dense, sparse = ({m: fmean(r[m][key] for r in records) for m in METHODS} for key in ("dense", "chosen"))
-    common = {m: fmean(r[m]["common"] for r in records) for m in METHODS}
+    dense, sparse = ({m.name: fmean(r[m.name][key] for r in records) for m in METHODS} for key in ("dense", "chosen"))
+    common = {m.name: fmean(r[m.name]["common"] for r in records) for m in METHODS}
     sure = [r["probability"] for r in records]
     rho = {key: rank_correlation(sure, [r["caso"][key] for r in records]) for key in ("dense", "chosen")}
     return Finding(
@@ -57,19 +59,18 @@ def measure(run: Run, file: Path) -> Record:
     """Measure one photograph: the angle of CASO and CAFO at lambda1 = 0, at the chosen lambda1 and along the path."""
     record: Record = {}
     for method in METHODS:
-        e: Explanation = explain(run.model, file, method, n=SAMPLES, seed=run.seed)
-        assert e.second_order is not None
+        e = explain(run.model, file, method, seed=run.seed)
         record["probability"] = e.probability
-        record[method] = {
+        record[method.name] = {
             "dense": e.second_order.angle,
-            "chosen": angle(e.delta, e.cafo()),
-            "common": common(e.delta, e.cafo()),
+            "chosen": angle(e.delta, first_order_map(e)),
+            "common": common(e.delta, first_order_map(e)),
             "path": _along(e),
         }
     return record
 
 
-def _along(e: Explanation) -> list[dict[str, float]]:
+def _along(e: SecondOrderExplanation) -> list[dict[str, float]]:
     """Return the angle of CASO and CAFO at each lambda1 of the path, with lambda1 as a share of lambda1_max."""
     assert e.gradient is not None
     assert e.lambda1_max is not None
@@ -101,9 +102,9 @@ def _figure(name: str, records: Sequence[Record]) -> Figure:
     titles = ("single input", f"average over {SAMPLES} noisy copies")
     for ax, method, title in zip(axes, METHODS, titles, strict=True):
         for record in records:
-            points = record[method]["path"]
+            points = record[method.name]["path"]
             ax.semilogx([p["share"] for p in points], [p["angle"] for p in points], color="C0", alpha=0.25, lw=0.8)
-        mean = fmean(record[method]["dense"] for record in records)
+        mean = fmean(record[method.name]["dense"] for record in records)
         ax.axhline(mean, color="k", lw=0.8, ls="--", label="mean at lambda1 = 0")
         ax.set(xlabel="lambda1 / lambda1_max", ylabel="degrees between CASO and CAFO", title=title, ylim=(0, None))
         ax.legend()

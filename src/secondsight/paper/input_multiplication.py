@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from secondsight.api import explain
+from secondsight.config import PAPER_C1, class_of, method_of
 from secondsight.model.classifier import Classifier
 from secondsight.paper.finding import Finding
 from secondsight.paper.hessian_impact import rank_correlation
@@ -18,7 +19,6 @@ from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.plotting.shades import normalise
-from secondsight.results.explanation import NAMES, Explanation
 
 METHODS = ("gradient", "integrated-gradients", "cafo", "caso")
 """The methods that use no noisy copies."""
@@ -97,8 +97,10 @@ def measure(model: Classifier, file: Path, seed: int) -> Record:
 
 
 def _map(model: Classifier, x: Tensor, method: str, seed: int) -> Tensor:
-    e: Explanation = explain(model, x, method, lambda1=0.0, times_input=False, seed=seed)
-    return e.delta.to(x)
+    options = {"times_input": False, "lambda1": 0.0, "c1": PAPER_C1}
+    config = method_of(method)
+    config = config.with_options(**{name: value for name, value in options.items() if config.has(name)})
+    return explain(model, x, config, seed=seed).delta.to(x)
 
 
 def _shifted(model: Classifier) -> Classifier:
@@ -135,7 +137,7 @@ def _figure(model: Classifier, files: Sequence[Path], seed: int) -> Figure:
         panels = [Panel(picture(x.cpu().numpy()), file.name)]
         for method in METHODS:
             delta = _map(model, x, method, seed)
-            panels.append(Panel(normalise(delta.cpu().numpy()), NAMES[method]))
+            panels.append(Panel(normalise(delta.cpu().numpy()), class_of(method).title))
             panels.append(Panel(normalise((delta * x).cpu().numpy()), "times input"))
         rows.append(Row(panels, len(panels), fontsize=8))
     return maps_figure(model.name, rows, 16.0, PAPER_COLOURS)

@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.nn.functional import conv2d
 
 from secondsight.baselines import clipped
+from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier
 from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
-from secondsight.results.explanation import zero_share
-from secondsight.sweep import sweep
+from secondsight.path_sweep import sweep
 
 KINDS = ("cafo", "caso", "clipped")
 """The maps that are compared; clipped is the gradient at CASO's sparsity."""
@@ -50,8 +50,7 @@ def lambda1_sweep(run: Run) -> Finding:
 def measure(model: Classifier, file: Path, seed: int) -> Record:
     """Measure one photograph: the sparsity at the paper's values of lambda1, and the lonely pixels of chosen maps."""
     cafo, caso = sweep(model, file, seed=seed).paper
-    assert caso.gradient is not None
-    etas = {e.method: [point.sparsity for point in e.path] for e in (cafo, caso)}
+    etas = {e.method.name: [point.sparsity for point in e.path] for e in (cafo, caso)}
     shown = {"cafo": cafo.delta, "caso": caso.delta, "clipped": clipped(caso.gradient, zero_share(caso.delta))}
     return {
         "label": caso.label,

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from secondsight.comparison import COLUMNS, TITLES, compare
+from secondsight.comparison import COLUMNS, compare, title_of
 from secondsight.errors import SecondsightError
 from secondsight.model.classifier import Classifier
 from secondsight.model.images import read
@@ -28,7 +28,8 @@ from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.plotting.shades import normalise
-from secondsight.results.explanation import write_whole
+from secondsight.results.explanation import SparseExplanation
+from secondsight.results.storage import write_whole
 
 SHOWN = 6
 """Photographs on a page of the figure: rows of nine panels, so that the page stays wider than high."""
@@ -66,7 +67,7 @@ def comparison(run: Run) -> Finding:
     pairs = [(ours, rival) for ours in OURS for rival in RIVALS] if focus else []
     ahead = sum(focus[ours] > focus[rival] for ours, rival in pairs)
     clearly = sum(_clearly_above(shares[ours], shares[rival]) for ours, rival in pairs)
-    in_words = "; ".join(f"{TITLES[m]} {focus[m]:.2f}{_error(values)}" for m, values in shares.items())
+    in_words = "; ".join(f"{title_of(m)} {focus[m]:.2f}{_error(values)}" for m, values in shares.items())
     return Finding(
         name="comparison",
         where="Figure 4, appendix H",
@@ -121,7 +122,7 @@ def measure(run: Run, file: Path, boxes: list[Box], maps: Path) -> Record:
         The share of the picture in the boxes (`area`), the share of each map in them (`inside`), and what each map
         cost.
     """
-    (entries,) = compare(run.model, file, "all", **run.options, seed=run.seed).rows
+    (entries,) = compare(run.model, file, "all", seed=run.seed, **run.options).rows
     shades = {entry.method: normalise(entry.explanation.delta.numpy()) for entry in entries}
     seen = entries[0].explanation
     arrays: dict[str, Any] = {name: (255 * shade).astype(np.uint8) for name, shade in shades.items()}
@@ -136,7 +137,11 @@ def measure(run: Run, file: Path, boxes: list[Box], maps: Path) -> Record:
         "inside": {m: float(w[inside].sum() / w.sum()) if bool(w.any()) else 0.0 for m, w in weights.items()},
         "cost": {entry.method: entry.gradient_equivalents for entry in entries},
         "sparsity": {entry.method: entry.explanation.sparsity for entry in entries},
-        "relative_gap": {entry.method: entry.explanation.relative_gap for entry in entries},
+        "relative_gap": {
+            entry.method: entry.explanation.certificate.relative_gap
+            for entry in entries
+            if isinstance(entry.explanation, SparseExplanation)
+        },
     }
 
 
@@ -179,6 +184,6 @@ def _figure(name: str, files: Sequence[Path], maps: Path) -> Figure:
     for number, file in enumerate(files):
         with np.load(maps / f"{file.name}.npz", allow_pickle=False) as arrays:
             panels = [Panel(picture(arrays["input"]))]
-            panels += [Panel(arrays[m] / 255, TITLES[m] if number == 0 else "") for m in COLUMNS]
+            panels += [Panel(arrays[m] / 255, title_of(m) if number == 0 else "") for m in COLUMNS]
         rows.append(Row(panels, len(panels), fontsize=9))
     return maps_figure(name, rows, 1.7 * (len(COLUMNS) + 1), PAPER_COLOURS)

@@ -15,6 +15,7 @@ import torch
 from matplotlib.figure import Figure
 
 from secondsight.api import explain
+from secondsight.config import CASO
 from secondsight.errors import InputError
 from secondsight.model.classifier import Classifier
 from secondsight.model.diagnosis import is_piecewise_linear
@@ -27,7 +28,8 @@ from secondsight.paper.run import Run, evenly
 from secondsight.paper.softened import softened
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture
 from secondsight.plotting.shades import normalise
-from secondsight.results.explanation import Explanation
+from secondsight.results.explanation import SecondOrderExplanation
+from secondsight.results.first_order import first_order_map
 
 BETAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 """Powers of two, from clearly smooth to nearly ReLU."""
@@ -140,15 +142,17 @@ def _examples(run: Run, model: Classifier) -> Figure:
     least = sorted(run.pictures, key=lambda file: confidence(model, file)["probability"])[:EXAMPLES]
     rows = []
     for file in least:
-        maps: dict[str, Explanation] = {
-            kind: explain(model, file, lambda1=0.0, curvature=kind, seed=run.seed) for kind in CHOICES
+        maps: dict[str, SecondOrderExplanation] = {
+            kind: explain(model, file, CASO(lambda1=0.0, curvature=kind), seed=run.seed) for kind in CHOICES
         }
         first = maps[CHOICES[0]]
         panels = [
             Panel(picture(first.input.numpy()), f"{first.label}, p = {first.probability:.2f}"),
-            Panel(normalise(first.cafo().numpy()), "CAFO"),
+            Panel(normalise(first_order_map(first).numpy()), "CAFO"),
             *(
-                Panel(normalise(e.delta.numpy()), f"CASO, {kind},\n{angle(e.delta, e.cafo()):.1f} degrees away")
+                Panel(
+                    normalise(e.delta.numpy()), f"CASO, {kind},\n{angle(e.delta, first_order_map(e)):.1f} degrees away"
+                )
                 for kind, e in maps.items()
             ),
         ]

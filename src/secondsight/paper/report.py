@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secondsight.paper.finding import Finding
-from secondsight.results.explanation import write_whole
+from secondsight.results.storage import write_whole
 
 TITLE = "The paper, measured anew"
 """The heading of both files."""

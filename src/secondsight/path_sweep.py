@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from secondsight.api import explain
 from secondsight.baselines import clipped
+from secondsight.config import CASO
+from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier, Item, Target
-from secondsight.optim.lambda_choice import LAMBDA1_VALUES
 from secondsight.plotting.figures import PAPER_COLOURS, STRIP_COLUMNS, Panel, Row, maps_figure, picture, png
 from secondsight.plotting.shades import normalise
-from secondsight.results.explanation import Explanation, PathPoint, save_figure, zero_share
+from secondsight.presets import LAMBDA1_VALUES
+from secondsight.results import sentences
+from secondsight.results.explanation import PathPoint, SecondOrderExplanation, SparseExplanation
+from secondsight.results.storage import save_figure
 
 PANEL_WIDTH = 1.7
 """Inches for each column: nine columns make a figure of 15 inches."""
+
+
+Pair = tuple[SparseExplanation, SecondOrderExplanation]
+"""CAFO and CASO."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +41,8 @@ class Sweep:
     """
 
     name: str
-    paper: tuple[Explanation, Explanation]
-    path: tuple[Explanation, Explanation]
+    paper: Pair
+    path: Pair
 
     def summaries(self) -> list[dict[str, Any]]:
         """Return one record for each chosen map, with the sparsity at every value of lambda1, ready for JSON."""
@@ -50,8 +58,7 @@ class Sweep:
         caso = self.path[1]
         blocks = [("The paper's values of lambda1", self.paper), ("The automatic path", self.path)]
         rows = [row for heading, pair in blocks for row in _block(heading, pair)]
-        title = f"{caso.settings['model']}: {caso.label}, p = {caso.probability:.3g}"
-        title = f"{self.name}, {title}" if self.name else title
+        title = ", ".join(filter(None, [self.name, sentences.title(caso)]))
         return maps_figure(title, rows, PANEL_WIDTH * (STRIP_COLUMNS + 1), PAPER_COLOURS)
 
     def _repr_png_(self) -> bytes:
@@ -63,14 +70,24 @@ class Sweep:
         save_figure(self.figure(), Path(path))
 
 
-def sweep(model: Classifier, x: Item, target: Target = None, **options: Any) -> Sweep:
+def sweep(
+    model: Classifier,
+    x: Item,
+    method: CASO | str = CASO(),
+    target: Target = None,
+    *,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Sweep:
     """Compute CAFO and CASO at the eight values of lambda1 of the paper's tables, and along the automatic path.
 
     Args:
         model: a Classifier that takes pictures.
         x: one photograph, as for `explain`.
+        method: the config of CASO. Its lambda1 is not used; CAFO takes the other options that it has.
         target: the class to explain; None: the predicted one.
-        options: further options of `explain`, except method and lambda1.
+        seed: of all random numbers.
+        progress: called with the number of products that CASO has taken.
 
     Returns:
         The maps, with a figure and a record of each chosen map.
@@ -78,21 +95,18 @@ def sweep(model: Classifier, x: Item, target: Target = None, **options: Any) -> 
     model.require_pictures()
     tensor = model.tensor(x)
     name = Path(x).name if isinstance(x, (str, os.PathLike)) else ""
-    by_paper = _pair(model, tensor, target, LAMBDA1_VALUES, options)
-    return Sweep(name, by_paper, _pair(model, tensor, target, "auto", options))
+    config = CASO.from_string(method) if isinstance(method, str) else method
+
+    def pair(lambda1: str | tuple[float, ...]) -> Pair:
+        wanted = config.with_options(lambda1=lambda1)
+        caso = explain(model, tensor, wanted, target, seed=seed, progress=progress)
+        return explain(model, tensor, wanted.without_curvature(lambda2=caso.lambda2), target, seed=seed), caso
+
+    return Sweep(name, pair(LAMBDA1_VALUES), pair("auto"))
 
 
-def _pair(
-    model: Classifier, x: Tensor, target: Target, lambda1: str | tuple[float, ...], options: dict[str, Any]
-) -> tuple[Explanation, Explanation]:
-    caso: Explanation = explain(model, x, "caso", target, lambda1, **options)
-    cafo: Explanation = explain(model, x, "cafo", target, lambda1, **(options | {"lambda2": caso.lambda2}))
-    return cafo, caso
-
-
-def _block(heading: str, pair: tuple[Explanation, Explanation]) -> list[Row]:
+def _block(heading: str, pair: Pair) -> list[Row]:
     cafo, caso = pair
-    assert caso.gradient is not None
     rows = []
     for start in range(0, len(caso.path), STRIP_COLUMNS):
         some = slice(start, start + STRIP_COLUMNS)
@@ -112,6 +126,6 @@ def _block(heading: str, pair: tuple[Explanation, Explanation]) -> list[Row]:
     return rows
 
 
-def _panel(point: PathPoint, e: Explanation, caption: str = "") -> Panel:
+def _panel(point: PathPoint, e: SparseExplanation, caption: str = "") -> Panel:
     chosen = point.lambda1 == e.lambda1
     return Panel(normalise(point.delta.numpy()), caption, chosen, below=f"eta = {point.sparsity:.4f}")

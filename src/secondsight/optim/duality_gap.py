@@ -42,7 +42,7 @@ class Support:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class DualityGap:
     """An upper bound of optimum minus objective at one map, and what follows from it.
 
     Attributes:
@@ -56,17 +56,17 @@ class Certificate:
     support: Support
 
 
-def certify(problem: Problem, delta: Tensor, product: Tensor, lambda1: float) -> Certificate:
-    """Certify a map by its exact product HD."""
+def duality_gap(problem: Problem, delta: Tensor, product: Tensor, lambda1: float) -> DualityGap:
+    """Bound the gap of a map by its exact product HD."""
     if problem.mu <= 0:
         nothing = torch.zeros_like(delta, dtype=torch.bool)
-        return Certificate(math.inf, math.inf, Support(nothing, nothing))
+        return DualityGap(math.inf, math.inf, Support(nothing, nothing))
     a = 2 * problem.lambda2
     w = problem.gradient - a * delta + product
     v = problem.penalty.project(w + problem.mu * delta, lambda1)
     gap = float((w - v).square().sum()) / (2 * problem.mu) + problem.penalty.slack(delta, v, lambda1)
     value = problem.objective(delta, float(delta @ product), lambda1).value
-    return Certificate(gap, _relative(gap, value), _support(problem, delta, v, gap, lambda1))
+    return DualityGap(gap, _relative(gap, value), _support(problem, delta, v, gap, lambda1))
 
 
 def _support(problem: Problem, delta: Tensor, v: Tensor, gap: float, lambda1: float) -> Support:

@@ -1,0 +1,174 @@
+"""The tables of the pages, made from bench/figures.json. Needs no torch, so that pages are checked in no time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from bench.figures import Data, is_earlier, lookup
+from bench.row import COLUMNS, LIMITS, NAMES, cells, limits
+
+NETWORKS = {"lite0": "EfficientNet-Lite0", "resnet50": "ResNet-50"}
+RATIOS = ("caso", "cafo", "many", "captum")
+AXES = {
+    "side": "side of the picture (EfficientNet-Lite0)",
+    "classes": "classes (small network, 64 pixels)",
+    "photographs": "photographs in one call (EfficientNet-Lite0)",
+    "thread-count": "threads (EfficientNet-Lite0)",
+}
+SMOOTH = {
+    "chosen": "`smooth-caso`: eight maps, the chosen one certified",
+    "path": "`smooth-caso`: eight maps, all certified",
+    "paper": "the paper's algorithm",
+}
+STARTS = {"import": "`import secondsight`", "help": "`secondsight --help`", "explain": "`secondsight explain PHOTO`"}
+IMPORTS = {
+    "torch": "torch and sympy",
+    "matplotlib": "matplotlib",
+    "captum": "captum",
+    "scipy": "scipy",
+    "numpy": "numpy",
+    "pil": "PIL",
+    "terminal": "rich and typer",
+    "own": "our own modules",
+    "other": "others, and the standard library",
+}
+OWN = "our code: "
+COLD = {
+    "python": "starting and leaving Python",
+    "import_torch": "importing torch",
+    "import_matplotlib": "importing matplotlib",
+    "import_other": "importing other packages",
+    "load": "loading the network",
+    "draw": "drawing and writing the figure",
+    "import_own": f"{OWN}importing it",
+    "explain": f"{OWN}the map, with the network's passes",
+    "rest": f"{OWN}options, reading the photograph, printing",
+}
+
+
+def markdown(titles: Sequence[str], rows: Iterable[Sequence[str]], right: bool = True) -> list[str]:
+    """Lay out a table. The first column is text; the others are numbers unless `right` is False."""
+    rule = ["---", *(["---:" if right else "---"] * (len(titles) - 1))]
+    return ["| " + " | ".join(row) + " |" for row in (titles, rule, *rows)]
+
+
+def run_table(data: Data, network: str) -> list[str]:
+    """What each method costs on one network."""
+    keys = {key: f"run.{network}.{key}" for key in NAMES}
+    rows = [(NAMES[row] + _mark(data, key), *cells(lookup(data, key))) for row, key in keys.items()]
+    return markdown([NETWORKS[network], *(title for title, _ in COLUMNS.values())], rows)
+
+
+def limits_table(data: Data) -> list[str]:
+    """What rows may cost, and whether they do."""
+    rows = []
+    for key, name in NAMES.items():
+        found = [lookup(data, f"run.{network}.{key}") for network in NETWORKS]
+        rows += [
+            (f"{name}: {LIMITS[what]}", *(_limit(figures, what) for figures in found)) for what in limits(found[0])
+        ]
+    return markdown(["at most", *NETWORKS.values()], rows, right=False)
+
+
+def _limit(figures: Mapping[str, float], name: str) -> str:
+    limit = figures[f"{name}_limit"]
+    return f"{limit:g}: {'kept' if figures[name] <= limit else 'not kept'}"
+
+
+def ratios_table(data: Data) -> list[str]:
+    """This code against another commit, and the adapter for Captum against `explain`, as far as they were measured."""
+    rows = []
+    for network, name in NETWORKS.items():
+        measured = lookup(data, f"ab.{network}")
+        rows += [(f"{name}, {row}", *_ratio(data, f"ab.{network}.{row}")) for row in RATIOS if row in measured]
+    return markdown(["", "new over old", "95 %", "at most", "within that", "pairs", "old"], rows)
+
+
+def _ratio(data: Data, key: str) -> list[str]:
+    f = lookup(data, key)
+    interval = f"{f['low']:.3f} to {f['high']:.3f}"
+    verdict = "shown" if f["high"] <= f["limit"] else "not shown"
+    return [f"{f['ratio']:.3f}{_mark(data, key)}", interval, f"{f['limit']:g}", verdict, f"{f['pairs']}", f["old_code"]]
+
+
+def scaling_table(data: Data) -> list[str]:
+    """How the cost grows along each axis."""
+    methods = ("gradient", "cafo", "caso")
+    rows = []
+    for key, name in AXES.items():
+        axis = lookup(data, f"scaling.{key}")
+        costs = [f"{axis[m]['from']:.3f} to {axis[m]['to']:.3f}, {axis[m]['slope']:.2f}" for m in methods]
+        rows.append((name, f"{axis['from']:,} to {axis['to']:,}", *costs))
+    return markdown(["along", "from, to", "gradient: seconds, slope", "`cafo`: the same", "`caso`: the same"], rows)
+
+
+def smooth_table(data: Data, key: str) -> list[str]:
+    """Smooth maps beside the paper's algorithm."""
+    network, copies = key.split(".")
+    rows = []
+    for name, words in SMOOTH.items():
+        f = lookup(data, f"smooth.{key}.{name}")
+        values = f", the first {f['values']} of the eight values" if f.get("values", 8) < 8 else ""
+        rows.append((words + values + _mark(data, f"smooth.{key}.{name}"), *_smooth_cells(f)))
+    title = f"{NETWORKS[network]}, one photograph, n = {copies.removeprefix('n')}"
+    return markdown([title, "g.e.", "seconds", "averaged products", "largest relative gap"], rows)
+
+
+def _smooth_cells(f: Mapping[str, float]) -> list[str]:
+    formats = {"ge": ".0f", "seconds": ".0f", "products": "d", "gap": ".0e"}
+    return [format(f[name], how) if name in f else "" for name, how in formats.items()]
+
+
+def imports_table(data: Data) -> list[str]:
+    """How long each start takes, and the share of its imports."""
+    found = [lookup(data, f"startup.{start}") for start in STARTS]
+    total = ("seconds in all", *(f"{f['seconds']:.2f}" for f in found))
+    shares = [(f"importing {words}", *(_share(f[name]) for f in found)) for name, words in IMPORTS.items()]
+    return markdown(["", *STARTS.values()], [total, *shares])
+
+
+def cold_table(data: Data) -> list[str]:
+    """Where the first map of a new process spends its time."""
+    f = lookup(data, "startup.cold")
+    total = sum(f[part] for part in COLD)
+    own = sum(f[part] for part, words in COLD.items() if words.startswith(OWN))
+    seconds = {words: f[part] for part, words in COLD.items()} | {"our code in all": own, "in all": total}
+    rows = [(words, f"{value:.2f}", _share(value / total)) for words, value in seconds.items()]
+    return markdown(["`secondsight explain PHOTO`", "seconds", "share"], rows)
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %") if share else ""
+
+
+def _mark(data: Data, key: str) -> str:
+    return " (earlier)" if is_earlier(data, key) else ""
+
+
+STATES = {
+    "before": "Measured before the latest changes of the code.",
+    "trial": "A trial: one repeat on a busy machine.",
+}
+"""What a page says of figures that are still to be measured well. They lose the mark when a new run is taken."""
+
+TABLES: dict[str, Callable[[Data], list[str]]] = {
+    **{f"run.{network}": lambda data, network=network: run_table(data, network) for network in NETWORKS},
+    "run.limits": limits_table,
+    "ab": ratios_table,
+    "scaling": scaling_table,
+    **{f"smooth.{key}": lambda data, key=key: smooth_table(data, key) for key in ("resnet50.n5", "resnet50.n50")},
+    "startup.imports": imports_table,
+    "startup.cold": cold_table,
+}
+"""The tables by the names that markers have."""
+
+
+def table(data: Data, name: str) -> str:
+    """Make a table.
+
+    Raises:
+        KeyError: if there is no such table, or no data for it.
+    """
+    lines = TABLES[name](data)
+    state = data[name.partition(".")[0]].get("measured")
+    return "\n".join(lines if state is None else [*lines, "", STATES[state]])

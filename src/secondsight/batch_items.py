@@ -1,0 +1,50 @@
+"""Batches taken apart into inputs, each with its label."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from torch import Tensor
+
+from secondsight.errors import InputError
+from secondsight.model.classifier import Classifier, Item, Target
+
+Batch: TypeAlias = Tensor | Sequence[Item] | Sequence[Tensor] | tuple[list[Item], Sequence[Target]]
+"""What an iterable of batches gives: inputs, or inputs and labels."""
+
+
+def labelled_items(model: Classifier, batch: Batch, use_labels: bool) -> Iterator[tuple[Any, Target]]:
+    """List the inputs of a batch, each with its label, or with None if labels are not wanted.
+
+    A batch is a tensor with a batch dimension; such tensors and what belongs to them, first one for each part of an
+    input, then the labels, as DataLoaders give them; a list of inputs; or a pair, a list of inputs and their labels.
+    """
+    inputs, others = _apart(model, batch)
+    if not use_labels:
+        return zip(inputs, itertools.repeat(None))
+    if not others:
+        what = f"a {type(batch).__name__} without labels"
+        raise InputError("batches", "inputs with labels, because use_labels is set", what)
+    labels = others[0].tolist() if hasattr(others[0], "tolist") else list(others[0])
+    if len(labels) != len(inputs):
+        raise InputError(
+            "batches", f"with one label for each of the {len(inputs)} inputs", f"with {len(labels)} labels"
+        )
+    return zip(inputs, labels, strict=True)
+
+
+def _apart(model: Classifier, batch: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Split a batch into inputs and what comes after them."""
+    if isinstance(batch, Tensor):
+        return list(batch), ()
+    if not isinstance(batch, (list, tuple)):
+        may_be = "tensors, lists of inputs, or pairs of inputs and labels"
+        raise InputError("batches", may_be, f"a {type(batch).__name__}")
+    if batch and isinstance(batch[0], Tensor) and model.is_batch(batch[0]):
+        parts = batch[: model.parts]
+        return list(parts[0]) if len(parts) == 1 else list(zip(*parts, strict=True)), batch[model.parts :]
+    if isinstance(batch, tuple) and len(batch) == 2 and isinstance(batch[0], list):
+        return batch[0], batch[1:]
+    return batch, ()

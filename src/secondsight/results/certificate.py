@@ -1,0 +1,38 @@
+"""The certificate of a map: how far it is at most from the best one, and what the proof rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from secondsight.optim.duality_gap import Support
+
+Basis = Literal["exact", "proven", "estimated"]
+"""What a proof rests on: a closed form, a proven bound of the Hessian's largest eigenvalue, or an estimate of it."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The proof of how near a map is to the optimum of its objective.
+
+    Attributes:
+        gap: an upper bound of the optimal objective minus the objective of the map.
+        relative_gap: the gap over |objective|.
+        tolerance: the relative gap that was asked for.
+        basis: what the proof rests on. "exact": the map is a closed form. "proven": the largest eigenvalue of the
+            Hessian was bounded from all of it. "estimated": it was estimated from products.
+        top_eigenvalue_bound: the upper bound of that eigenvalue that the proof uses; 0 for CAFO, which has no Hessian.
+        support: which zeros and non-zeros of the *optimal* map are proven.
+    """
+
+    gap: float
+    relative_gap: float
+    tolerance: float
+    basis: Basis
+    top_eigenvalue_bound: float
+    support: Support = field(repr=False)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the relative gap is proven to be at most the tolerance."""
+        return self.relative_gap <= self.tolerance

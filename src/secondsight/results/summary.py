@@ -1,0 +1,59 @@
+"""A result as one record of plain values, for tables and JSON. It has only the keys that its method has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from secondsight.config import CAFO
+from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
+
+
+def summary(e: Explanation) -> dict[str, Any]:
+    """List everything but the arrays, ready for JSON: numbers that are not finite are None."""
+    record: dict[str, Any] = {
+        "model": e.model,
+        "target": e.target,
+        "label": e.label,
+        "probability": e.probability,
+        "method": e.method.name,
+        "options": _options(e),
+        "seed": e.seed,
+        "sparsity": e.sparsity,
+    }
+    if isinstance(e, SparseExplanation):
+        certificate = e.certificate
+        record |= {
+            "lambda1": e.lambda1,
+            "lambda1_max": e.lambda1_max,
+            "lambda2": e.lambda2,
+            "groups": None if e.groups is None else int(e.groups.max()) + 1,
+            "gap": _finite(certificate.gap),
+            "relative_gap": _finite(certificate.relative_gap),
+            "tolerance": certificate.tolerance,
+            "certified": certificate.holds,
+            "basis": certificate.basis,
+            "top_eigenvalue_bound": certificate.top_eigenvalue_bound,
+        }
+    if isinstance(e, SecondOrderExplanation):
+        record |= {
+            "products": e.products,
+            "curvature": e.curvature,
+            "top_eigenvalue": e.top_eigenvalue,
+            "second_order_angle": e.second_order.angle,
+            "second_order_error": e.second_order.error,
+            "second_order": e.second_order.sentence,
+        }
+    return record | {"notes": [str(note) for note in e.notes], "seconds": e.seconds}
+
+
+def _options(e: Explanation) -> str:
+    """Write the config as a short string, in which an array of groups is only a word."""
+    method = e.method
+    if isinstance(method, CAFO) and not isinstance(method.groups, str):
+        return str(method.with_options(groups="none")).replace(method.name, f"{method.name}, groups=array", 1)
+    return str(method)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
