@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any
 
@@ -146,6 +147,16 @@ def test_numbers_and_mixed_types_among_the_inputs() -> None:
     only = CAFO(lambda z: torch.stack([z, -z * z], dim=1), lambda1=0.0).attribute(scale, target=0)
     assert only.shape == scale.shape
     assert bool((only < 0).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_inputs_of_another_precision_than_the_network(dtype: torch.dtype) -> None:
+    case = PIECEWISE_LINEAR[3]
+    net, x = copy.deepcopy(case.net).to(dtype), case.x[None].float()
+    found = CASO(net, lambda1=0.0).attribute(x, target=1)
+    assert found.dtype == torch.float32
+    expected = CASO(case.net, lambda1=0.0).attribute(case.x[None], target=1).float()
+    torch.testing.assert_close(found, expected, rtol=0.1, atol=0.05 * float(expected.abs().max()))
 
 
 def test_the_options_are_those_of_the_configs() -> None:

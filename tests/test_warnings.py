@@ -1,4 +1,4 @@
-"""Warnings: what changes the meaning of a result is said once per call, where the user calls. Plain results are quiet."""
+"""Warnings: what changes the meaning of a result is said once per call, where the user calls; others are quiet."""
 
 from __future__ import annotations
 

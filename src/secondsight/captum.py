@@ -27,7 +27,7 @@ from secondsight import config
 from secondsight.call import Cautions, explain_chunks
 from secondsight.errors import InputError
 from secondsight.model.classifier import Classifier
-from secondsight.model.joined_inputs import HALF
+from secondsight.model.joined_inputs import HALF, JoinedInputs
 from secondsight.model.network_facts import NetworkFacts
 from secondsight.option_types import one_of, whole
 from secondsight.results.explanation import Explanation
@@ -155,16 +155,16 @@ class _Penalised(Attribution):  # type: ignore[misc]
         for start in range(0, count, size):
             some = range(start, min(start + size, count))
             own = tuple(arg[start : start + 1] if i in rows and size == 1 else arg for i, arg in enumerate(args))
-            net = _Call(self.forward_func, own, positions[start], parts)
+            net = _Call(self.forward_func, own, rows, positions[start], parts)
             shapes = [tuple(part.shape[1:]) for part in parts]
             shape = shapes[0] if len(shapes) == 1 and shapes[0] else shapes
             model = Classifier(net, input_shape=shape, name=_name(self.forward_func))
             model.facts = facts
-            if start == 0:
-                self._require_every_input(net, model, parts)
             examples = [tuple(part[i].detach() for part in parts) for i in some]
             items: list[Any] = examples if shape is shapes else [example[0] for example in examples]
-            classes = [self._class(targets[i], net, model, parts) for i in some]
+            if start == 0:
+                self._require_every_input(model, items[0])
+            classes = [_class(targets[i], model, items[0]) for i in some]
             for e in explain_chunks(model, zip(items, classes, strict=True), method, self.seed, None, cautions):
                 maps.append(e.delta if self.sign == "loss" else -e.delta)
                 if keep:
@@ -173,13 +173,13 @@ class _Penalised(Attribution):  # type: ignore[misc]
         pieces = [stacked] if shape is not shapes else stacked.split([part[0].numel() for part in parts], dim=1)
         return [piece.reshape(part.shape).to(part) for piece, part in zip(pieces, parts, strict=True)], kept
 
-    def _require_every_input(self, net: _Call, model: Classifier, parts: tuple[Tensor, ...]) -> None:
+    def _require_every_input(self, model: Classifier, item: Any) -> None:
         """Refuse an input that the output does not depend on. Tried once."""
         if self._inputs_reach:
             return
         with model.ready():
-            leaves = [part[:1].detach().clone().requires_grad_() for part in parts]
-            logits = net(*leaves)
+            leaves = [part[None].clone().requires_grad_() for part in model.split(model.tensor(item))]
+            logits = _call_of(model)(*leaves)
             if isinstance(logits, Tensor) and logits.requires_grad:
                 slopes = torch.autograd.grad(logits.sum(), leaves, allow_unused=True)
                 unused = [i for i, slope in enumerate(slopes) if slope is None]
@@ -187,22 +187,6 @@ class _Penalised(Attribution):  # type: ignore[misc]
                     may_be = "all used by forward_func (pass others in additional_forward_args)"
                     raise InputError("inputs", may_be, f"such that number {unused[0]} does not reach its output")
         self._inputs_reach = True
-
-    def _class(self, target: Target, net: _Call, model: Classifier, parts: tuple[Tensor, ...]) -> int | None:
-        """Find the index of the class; negative ones count from the last."""
-        index = target[0] if isinstance(target, tuple) else target
-        if index is None:
-            return None
-        if net.classes is None:
-            with model.ready(), torch.no_grad():
-                net(*(part[:1].detach() for part in parts))
-        if net.classes is None:
-            # No logits at all, which the Classifier refuses.
-            return index
-        classes = net.classes
-        if not -classes <= index < classes:
-            raise TargetError("target", f"a class index from {-classes} to {classes - 1}", index)
-        return index % classes
 
     def _refuse(self, unknown: dict[str, Any]) -> None:
         name, known = type(self).__name__, "inputs, target, additional_forward_args and internal_batch_size"
@@ -263,6 +247,7 @@ class _Call(nn.Module):
         self,
         forward_func: Callable[..., Tensor],
         args: tuple[Any, ...],
+        rows: Sequence[int],
         position: tuple[int, ...],
         parts: Sequence[Tensor],
     ) -> None:
@@ -270,14 +255,18 @@ class _Call(nn.Module):
         # A Classifier checks its inputs, and noisy ones would fail. Its network is what is put into eval mode.
         self.module = forward_func.computed if isinstance(forward_func, Classifier) else forward_func
         self.function = forward_func.logits if isinstance(forward_func, Classifier) else None
-        self.args, self.position = args, position
-        self.dtypes = [torch.float32 if part.dtype in HALF else part.dtype for part in parts]
+        self.args, self.rows, self.position = args, rows, position
+        types = [torch.float32 if part.dtype in HALF else part.dtype for part in parts]
+        # Inputs of one type come in the type of the network.
+        self.dtypes = types if len(set(types)) > 1 else [None] * len(types)
         self.classes: int | None = None
 
     def forward(self, *parts: Tensor) -> Tensor:
         """Compute the logits of a batch."""
-        typed = [part.to(dtype) for part, dtype in zip(parts, self.dtypes, strict=True)]
-        args = [self._repeated(arg, len(parts[0])) for arg in self.args]
+        typed = [part if dtype is None else part.to(dtype) for part, dtype in zip(parts, self.dtypes, strict=True)]
+        count = len(parts[0])
+        # The one row of an example is repeated for each of its noisy copies.
+        args = [arg.expand(count, *arg.shape[1:]) if i in self.rows else arg for i, arg in enumerate(self.args)]
         output = (self.function or self.module)(*typed, *args)
         if not isinstance(output, Tensor) or output.ndim < 2:
             return output
@@ -292,10 +281,28 @@ class _Call(nn.Module):
             may_be = f"a position in outputs of shape {tuple(output.shape[1:])}"
             raise TargetError("target", may_be, (..., *self.position)) from None
 
-    def _repeated(self, arg: Any, count: int) -> Any:
-        """Repeat the one row of a tensor for each of several copies."""
-        one_row = isinstance(arg, Tensor) and arg.ndim > 0 and len(arg) == 1
-        return arg.expand(count, *arg.shape[1:]) if one_row else arg
+
+def _call_of(model: Classifier) -> _Call:
+    """The call that a model of ours computes, which is a copy of the one it was given if that is in half precision."""
+    call: Any = model.computed.net if isinstance(model.computed, JoinedInputs) else model.computed
+    return call  # type: ignore[no-any-return]
+
+
+def _class(target: Target, model: Classifier, item: Any) -> int | None:
+    """Find the index of the class; negative ones count from the last."""
+    index = target[0] if isinstance(target, tuple) else target
+    if index is None:
+        return None
+    call = _call_of(model)
+    if call.classes is None:
+        with model.ready(), torch.no_grad():
+            model.logits(model.tensor(item)[None])
+    if call.classes is None:
+        # No logits at all, which the Classifier refuses.
+        return index
+    if not -call.classes <= index < call.classes:
+        raise TargetError("target", f"a class index from {-call.classes} to {call.classes - 1}", index)
+    return index % call.classes
 
 
 def _parts(inputs: Inputs) -> tuple[Tensor, ...]:
