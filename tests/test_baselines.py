@@ -21,6 +21,7 @@ from reference import gradient, probabilities
 from secondsight.baselines import clipped
 from secondsight.config import METHODS, Method
 from secondsight.results.first_order import first_order_map
+from secondsight.results.sentences import proof
 
 RIVALS = ("gradient", "smoothgrad", "integrated-gradients")
 SOME = [PIECEWISE_LINEAR[0], PIECEWISE_LINEAR[3], CURVED[1], CURVED[2], CURVED[4]]
@@ -141,6 +142,10 @@ def test_what_they_say_of_themselves(case: Case, method: str) -> None:
             AttributeError, match=f"the result of {method} has no {name}: only .*caso, .*smooth-caso have"
         ):
             getattr(e, name)
+    for name in ("gap", "relative_gap", "certified", "support", "top_eigenvalue_bound", "settings", "cafo"):
+        with pytest.raises(AttributeError, match=f"Explanation has no attribute '{name}'"):
+            getattr(e, name)
+    assert proof(e) == ""
     assert e.seconds > 0
     assert e.notes == ()
 
@@ -168,6 +173,8 @@ def test_figures_files_and_tables(case: Case, method: str, tmp_path: Path) -> No
     assert torch.equal(loaded.input, e.input)
     assert loaded.method == e.method
     assert type(loaded) is ss.Explanation
+    assert not any(hasattr(loaded, name) for name in ("path", "gradient", "certificate", "groups", "products"))
+    assert not {"gap", "certified", "lambda1", "lambda2", "products", "curvature"} & e.summary().keys()
     assert loaded.summary() == e.summary()
     assert strict(json.dumps(e.summary(), allow_nan=False))["method"] == method
 

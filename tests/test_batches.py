@@ -172,8 +172,8 @@ def counted(batches: Iterable[Tensor]) -> tuple[Iterator[Tensor], list[int]]:
 
 
 def test_no_more_is_read_than_is_needed() -> None:
-    """Endless batches, of which only as many are read as one chunk takes."""
-    batches, taken = counted(X[:4] for _ in iter(int, 1))
+    """Many batches, of which only as many are read as one chunk takes."""
+    batches, taken = counted(X[:4] for _ in range(CHUNK))
     results = ss.explain_batches(TABLE.classifier(), batches, "cafo")
     assert taken == []
     next(results)

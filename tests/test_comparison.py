@@ -124,8 +124,11 @@ def test_compare_refuses() -> None:
 @pytest.mark.parametrize("groups", ["none", "patch:2"])
 def test_sweep(groups: str, tmp_path: Path) -> None:
     case = PICTURES[0]
-    sweep = ss.sweep(case.classifier(), case.x, ss.CASO(groups=groups, sparsity_range=(0.1, 1.0)))
-    for cafo, caso in (sweep.paper, sweep.path):
+    method = ss.CASO(c1=10.0, groups=groups, sparsity_range=(0.1, 1.0))
+    sweep = ss.sweep(case.classifier(), case.x, method)
+    for (cafo, caso), lambda1 in ((sweep.paper, LAMBDA1_VALUES), (sweep.path, "auto")):
+        assert caso.method == method.with_options(lambda1=lambda1)
+        assert cafo.method == caso.method.without_curvature(lambda2=caso.lambda2)
         assert (type(cafo.method), type(caso.method)) == (ss.CAFO, ss.CASO)
         assert cafo.lambda2 == caso.lambda2
         assert [p.lambda1 for p in cafo.path] == pytest.approx([p.lambda1 for p in caso.path], rel=1e-9)

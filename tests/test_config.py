@@ -150,6 +150,23 @@ def test_methods_with_equal_options_are_not_equal() -> None:
     assert ss.CASO(c1=1) == ss.CASO(c1=1.0)
 
 
+OTHER: dict[str, Any] = {
+    **{"lambda1": 0.5, "c1": 0.5, "lambda2": 0.5, "groups": "pixel", "sparsity_range": (0.1, 0.2), "path_points": 20},
+    **{"path_smallest": 0.5, "curvature": "exact", "tolerance": 0.5, "certify": "path", "bound": "proven"},
+    **{"max_products": 7, "n": 7, "n_steps": 7, "sigma": 0.5, "stdevs": 0.5, "batch_size": 7, "score": "loss"},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_option_tells_two_configs_apart(method: str) -> None:
+    usual = METHODS[method]()
+    for name in usual.options():
+        other = usual.with_options(**{name: OTHER.get(name, not usual.times_input)})
+        assert other != usual
+        assert name in repr(other)
+        assert len({usual, other, usual.with_options()}) == 2
+
+
 @given(configs())
 def test_nothing_is_lost_on_paper(config: Method) -> None:
     cls = type(config)

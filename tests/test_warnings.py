@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +193,17 @@ def test_a_warning_can_be_made_an_error() -> None:
             ss.explain(CONV.classifier(), CONV.x, ss.CASO(max_products=3))
         with pytest.raises(ss.SecondsightWarning, match="max_products = 3"):
             next(ss.explain_batches(CONV.classifier(), CONV.x[None], ss.CASO(max_products=3)))
+
+
+def test_copies_of_results_keep_their_cautions() -> None:
+    """As processes that send each other results make them."""
+    e = ss.explain(CONV.classifier(), CONV.x, ss.CASO(max_products=3))
+    for twin in (pickle.loads(pickle.dumps(e)), copy.deepcopy(e), replace(e)):
+        assert type(twin) is type(e)
+        assert twin.notes == e.notes
+        assert [note.kind for note in twin.notes if isinstance(note, Caution)] == [NOT_CERTIFIED]
+        assert torch.equal(twin.delta, e.delta)
+        assert twin.method == e.method
 
 
 def test_notes_are_stored_as_text(tmp_path: Path) -> None:

@@ -53,6 +53,10 @@ class Caution(str):
         caution.kind = kind
         return caution
 
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        """What copies and pickles are made from."""
+        return str(self), self.kind
+
 
 ALL_ZERO, FALLBACK, NOT_CERTIFIED = "all zero", "fallback", "not certified"
 """The kinds of cautions."""

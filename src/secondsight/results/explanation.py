@@ -6,7 +6,7 @@ Results hold. Files, figures and sentences are made by the functions beside this
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,12 +92,12 @@ class Explanation:
 
         def __getattr__(self, name: str) -> Any:
             """Say which methods have what this result lacks."""
-            kinds = {
+            owners = {
                 SparseExplanation: "cafo, caso, smooth-cafo, smooth-caso",
                 SecondOrderExplanation: "caso, smooth-caso",
             }
-            for kind, methods in kinds.items():
-                if name in {one.name for one in fields(kind)}:
+            for kind, methods in owners.items():
+                if name in kind.__annotations__ and name != "method":
                     raise AttributeError(f"the result of {self.method.name} has no {name}: only {methods} have one")
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
