@@ -133,7 +133,7 @@ def test_a_list_one_warning(warned: Warned, seen: list[warnings.WarningMessage])
     results = ss.explain(warned.model(), inputs(4, *warned.shape), warned.method)
     (ours,) = of_ours(seen)
     assert warned.says in str(ours.message)
-    assert "(4 of 4 inputs)" in str(ours.message)
+    assert "(4 of 4 maps)" in str(ours.message)
     assert Path(ours.filename) == Path(__file__)
     assert all(any(warned.says in note for note in e.notes) for e in results)
 
@@ -159,7 +159,7 @@ def test_a_list_says_how_many(seen: list[warnings.WarningMessage]) -> None:
     x = [torch.ones(4).double(), -torch.ones(4).double(), 2 * torch.ones(4).double()]
     results = ss.explain(ss.Classifier(net, input_shape=(4,)), x)
     (ours,) = of_ours(seen)
-    assert "(1 of 3 inputs)" in str(ours.message)
+    assert "(1 of 3 maps)" in str(ours.message)
     assert [any(isinstance(note, Caution) for note in e.notes) for e in results] == [False, True, False]
 
 
@@ -212,3 +212,20 @@ def test_notes_are_stored_as_text(tmp_path: Path) -> None:
     assert ss.Explanation.load(tmp_path / "e.npz").notes == e.notes
     assert e.summary()["notes"] == list(e.notes)
     assert {type(note) for note in e.summary()["notes"]} == {str}
+
+
+def test_a_comparison_and_a_sweep_warn_once() -> None:
+    """Of all their maps together, and at the line of the user."""
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3))
+    torch.nn.init.zeros_(net[1].weight)
+    model = ss.Classifier(net, size=2)
+    for use in (
+        lambda: ss.compare(model, torch.rand(3, 2, 2), "cafo,caso,gradient"),
+        lambda: ss.sweep(model, torch.rand(3, 2, 2)),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ss.SecondsightWarning)
+            use()
+        ours = [warning for warning in caught if issubclass(warning.category, ss.SecondsightWarning)]
+        assert [warning.filename for warning in ours] == [__file__]
+        assert "the map is all zero" in str(ours[0].message)

@@ -36,8 +36,9 @@ class Cautions:
     """Warns of what changes the meaning of results: once of each kind, with the first note of its kind.
 
     Attributes:
-        depth: how many calls lie between the user's code and whoever calls `warn`.
-        warned: the kinds so far.
+        depth: the number of functions from the one that the user called to the one that calls `warn`. Python then shows
+            the user's line beside the warning.
+        warned: the kinds that were warned of.
     """
 
     depth: int = 1
@@ -52,7 +53,7 @@ class Cautions:
         for kind, cautions in found.items():
             if kind not in self.warned:
                 self.warned.add(kind)
-                others = f" ({len(cautions)} of {len(results)} inputs)" if len(results) > 1 else ""
+                others = f" ({len(cautions)} of {len(results)} maps)" if len(results) > 1 else ""
                 warnings.warn(f"{cautions[0]}{others}", SecondsightWarning, stacklevel=self.depth + 2)
 
 

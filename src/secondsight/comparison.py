@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from secondsight.api import explain
 from secondsight.baselines import clipped
+from secondsight.call import Cautions, explain_all
 from secondsight.config import CASO, METHODS, Gradient, Method, method_of
 from secondsight.errors import InputError
 from secondsight.groups import zero_share
@@ -149,6 +149,9 @@ def compare(
 
     Raises:
         InputError: if a method is unknown, or an option cannot be used, or no method has it.
+
+    Warns:
+        SecondsightWarning: as `explain` does, once for all maps.
     """
     if times_input:
         options = options | {"times_input": False}
@@ -160,6 +163,7 @@ def compare(
         model.require_pictures()
     run = _Run(x, chosen, _configured(Gradient(), options), target, seed, progress, started or (lambda method: None))
     rows = tuple(run.entries(model) for model in classifiers)
+    Cautions().warn([entry.explanation for row in rows for entry in row])
     name = Path(x).name if isinstance(x, (str, os.PathLike)) else ""
     return Comparison(name, rows, times_input)
 
@@ -224,7 +228,7 @@ class _Run:
         def entry(method: Method, name: str) -> Entry:
             if method not in entries:
                 self.started(name)
-                e = explain(model, tensor, method, self.target, seed=self.seed, progress=self.progress)
+                (e,) = explain_all(model, [tensor], method, [self.target], self.seed, self.progress)
                 entries[method] = Entry(name, e, e.seconds / unit)
             return replace(entries[method], method=name)
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from matplotlib.figure import Figure
 
-from secondsight.api import explain
 from secondsight.baselines import clipped
+from secondsight.call import Cautions, explain_all
 from secondsight.config import CASO
 from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier, Item, Target
@@ -91,6 +91,9 @@ def sweep(
 
     Returns:
         The maps, with a figure and a record of each chosen map.
+
+    Warns:
+        SecondsightWarning: as `explain` does, once for all maps.
     """
     model.require_pictures()
     tensor = model.tensor(x)
@@ -99,10 +102,13 @@ def sweep(
 
     def pair(lambda1: str | tuple[float, ...]) -> Pair:
         wanted = config.with_options(lambda1=lambda1)
-        caso = explain(model, tensor, wanted, target, seed=seed, progress=progress)
-        return explain(model, tensor, wanted.without_curvature(lambda2=caso.lambda2), target, seed=seed), caso
+        caso = cast("SecondOrderExplanation", explain_all(model, [tensor], wanted, [target], seed, progress)[0])
+        first = wanted.without_curvature(lambda2=caso.lambda2)
+        return cast("SparseExplanation", explain_all(model, [tensor], first, [target], seed, None)[0]), caso
 
-    return Sweep(name, pair(LAMBDA1_VALUES), pair("auto"))
+    found = Sweep(name, pair(LAMBDA1_VALUES), pair("auto"))
+    Cautions().warn([*found.paper, *found.path])
+    return found
 
 
 def _block(heading: str, pair: Pair) -> list[Row]:
