@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, NoReturn
 
 import torch
@@ -135,43 +135,51 @@ class _Penalised(Attribution):  # type: ignore[misc]
         internal_batch_size: int | None,
         keep: bool,
     ) -> tuple[list[Tensor], list[Explanation]]:
-        count = len(parts[0])
-        method, size = self.config, count
+        """Explain at least one example, and put the maps into the shapes of the inputs."""
+        method, size = self.config, len(parts[0])
         if internal_batch_size is not None:
             size = whole(1)("internal_batch_size", internal_batch_size)
             if method.has("batch_size"):
-                method, size = method.with_options(batch_size=size), count
-        positions = [target[1:] if isinstance(target, tuple) else () for target in targets]
-        rows = [i for i, arg in enumerate(args) if isinstance(arg, Tensor) and arg.ndim and len(arg) == count]
-        if count > 1 and (rows or len(set(positions)) > 1):
-            # Each example has arguments or a position of its own, so each is a network of its own.
-            size = 1
+                method, size = method.with_options(batch_size=size), len(parts[0])
         maps: list[Tensor] = []
         kept: list[Explanation] = []
         # Between here and the user are `attribute` and what Captum wraps it in.
         cautions = Cautions(depth=3)
+        for model, items, wanted in self._models(parts, args, targets, size):
+            self._require_every_input(model, items[0])
+            pairs = [(item, _class(target, model, items[0])) for item, target in zip(items, wanted, strict=True)]
+            for e in explain_chunks(model, pairs, method, self.seed, None, cautions):
+                maps.append(e.delta.flatten())
+                if keep:
+                    kept.append(e)
+        stacked = torch.stack(maps).to(parts[0].device) * (1 if self.sign == "loss" else -1)
+        pieces = stacked.split([part[0].numel() for part in parts], dim=1)
+        return [piece.reshape(part.shape).to(part) for piece, part in zip(pieces, parts, strict=True)], kept
+
+    def _models(
+        self, parts: tuple[Tensor, ...], args: tuple[Any, ...], targets: list[Target], size: int
+    ) -> Iterator[tuple[Classifier, list[Any], list[Target]]]:
+        """Make a model for each `size` examples, with their inputs and targets.
+
+        Where each example has arguments or a position in the outputs of its own, each has a model of its own.
+        """
+        count = len(parts[0])
+        positions = [target[1:] if isinstance(target, tuple) else () for target in targets]
+        rows = [i for i, arg in enumerate(args) if isinstance(arg, Tensor) and arg.ndim and len(arg) == count]
+        if rows or len(set(positions)) > 1:
+            size = 1
+        shapes = [tuple(part.shape[1:]) for part in parts]
+        is_plain = len(parts) == 1 and shapes[0] != ()
         # What is known about the network does not carry over to calls with other arguments.
         facts = NetworkFacts() if args else self._facts
         for start in range(0, count, size):
-            some = range(start, min(start + size, count))
-            own = tuple(arg[start : start + 1] if i in rows and size == 1 else arg for i, arg in enumerate(args))
+            some = slice(start, start + size)
+            own = tuple(arg[some] if i in rows else arg for i, arg in enumerate(args))
             net = _Call(self.forward_func, own, rows, positions[start], parts)
-            shapes = [tuple(part.shape[1:]) for part in parts]
-            shape = shapes[0] if len(shapes) == 1 and shapes[0] else shapes
-            model = Classifier(net, input_shape=shape, name=_name(self.forward_func))
+            model = Classifier(net, input_shape=shapes[0] if is_plain else shapes, name=_name(self.forward_func))
             model.facts = facts
-            examples = [tuple(part[i].detach() for part in parts) for i in some]
-            items: list[Any] = examples if shape is shapes else [example[0] for example in examples]
-            if start == 0:
-                self._require_every_input(model, items[0])
-            classes = [_class(targets[i], model, items[0]) for i in some]
-            for e in explain_chunks(model, zip(items, classes, strict=True), method, self.seed, None, cautions):
-                maps.append(e.delta if self.sign == "loss" else -e.delta)
-                if keep:
-                    kept.append(e)
-        stacked = torch.stack(maps).to(parts[0].device)
-        pieces = [stacked] if shape is not shapes else stacked.split([part[0].numel() for part in parts], dim=1)
-        return [piece.reshape(part.shape).to(part) for piece, part in zip(pieces, parts, strict=True)], kept
+            examples = list(zip(*(part[some].detach() for part in parts), strict=True))
+            yield model, [example[0] for example in examples] if is_plain else examples, targets[some]
 
     def _require_every_input(self, model: Classifier, item: Any) -> None:
         """Refuse an input that the output does not depend on. Tried once."""
