@@ -169,6 +169,12 @@ class Method:
         return replace(self, **options)
 
 
+def _batch_size(what: str) -> Any:
+    """Declare how many copies or steps go through the network at a time."""
+    help = f"How many {what} go through the network at a time; by default as many as fit half a gigabyte."
+    return option(None, whole(1, optional=True), help, "N", default="as fits")
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Smooth(Method):
     """The options of methods that average over noisy copies of the input (definition 4 of the paper)."""
@@ -186,13 +192,7 @@ class Smooth(Method):
         "Standard deviation of the noise in the units of the input, instead of sigma.",
         default="none",
     )
-    batch_size: int | None = option(
-        None,
-        whole(1, optional=True),
-        "How many copies go through the network at a time; by default as many as fit half a gigabyte.",
-        "N",
-        default="as fits",
-    )
+    batch_size: int | None = _batch_size("copies")
 
     def __post_init__(self) -> None:
         """Fill in sigma where neither strength of the noise is given."""
@@ -247,13 +247,7 @@ class IntegratedGradients(Baseline):
     title = "Integrated Gradients"
 
     n_steps: int = option(50, whole(1), "How many steps lead from the zero input to the input.", "N")
-    batch_size: int | None = option(
-        None,
-        whole(1, optional=True),
-        Smooth.options()["batch_size"].help.replace("copies", "steps"),
-        "N",
-        default="as fits",
-    )
+    batch_size: int | None = _batch_size("steps")
     times_input: bool = option(True, flag, TIMES_INPUT, "", default="only integrated-gradients")
 
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from secondsight.model.classifier import Classifier
     from secondsight.results.explanation import Explanation
 
-TOGETHER = 16
-"""Photographs that are explained in one call: more share no more passes, and would show their figures later."""
-
 
 @takes_options_of(*ALL)
 def explain(
@@ -72,7 +69,10 @@ class _Batches:
     ) -> None:
         self.model, self.photographs = model, photographs
         self.method, self.target, self.seed = method, target, seed
-        self.size = TOGETHER if isinstance(method, CASO) and not isinstance(method, Smooth) else 1
+        # Not at the top of the file, because it needs torch.
+        from secondsight.call import CHUNK
+
+        self.size = CHUNK if isinstance(method, CASO) and not isinstance(method, Smooth) else 1
         self.ready: dict[int, Explanation | ss.SecondsightError] = {}
 
     def explanation(self, number: int, bar: ProgressBar) -> Explanation:
