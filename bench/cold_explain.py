@@ -51,6 +51,9 @@ STAGES = (
     Part("load", "cli.explain_command", "checked_model"),
     Part("explain", "cli.explain_command", "_Batches._take"),
     Part("draw", "results.explanation", "Explanation.save"),
+    Part("network", "model.classifier", "Classifier.logits"),
+    Part("network", "operators.jacobian", "Jacobian.jvp"),
+    Part("network", "operators.jacobian", "Jacobian.vjp"),
 )
 
 

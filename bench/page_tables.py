@@ -40,8 +40,9 @@ COLD = {
     "import_other": "importing other packages",
     "load": "loading the network",
     "draw": "drawing and writing the figure",
+    "network": "passes through the network",
     "import_own": f"{OWN}importing it",
-    "explain": f"{OWN}the map, with the network's passes",
+    "explain": f"{OWN}the map, beside the network's passes",
     "rest": f"{OWN}options, reading the photograph, printing",
 }
 
