@@ -16,11 +16,6 @@ import secondsight as ss
 from cases import PIECEWISE_LINEAR
 
 
-@pytest.fixture(autouse=True)
-def _root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[1])
-
-
 def test_95_per_cent_are_not_above_the_quantile() -> None:
     from bench.row import quantile
 

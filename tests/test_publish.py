@@ -20,11 +20,6 @@ RATIO = {"ratio": 1.0, "low": 0.9, "high": 1.1, "limit": 1.05, "pairs": 3, "old_
 PAGE = "CASO costs <!-- figure run.lite0.caso.ge .1f -->6.5<!-- /figure --> g.e.\n"
 
 
-@pytest.fixture(autouse=True)
-def _root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT)
-
-
 def found(text: str, data: dict[str, Any] = DATA) -> list[tuple[int, str]]:
     from bench.publish import findings
 
