@@ -232,7 +232,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> str:
         ("good.png --curvature flat", "curvature must be one of auto, gauss-newton, exact, not 'flat'"),
         ("good.png --tolerance 0", "tolerance must be"),
         ("good.png --certify all", "certify must be one of chosen, path, not 'all'"),
-        ("good.png --bound hoped", "bound must be one of estimated, proven, not 'hoped'"),
+        ("good.png --bound hoped", "bound must be one of auto, estimated, probable, proven, not 'hoped'"),
         ("good.png --max-products 0", "max_products must be"),
         ("good.png --max-products 1.5", "max_products must be a whole number of at least 1, not 1.5"),
         ("good.png --seed -1", "--seed"),

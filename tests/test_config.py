@@ -42,7 +42,8 @@ CURVATURE: dict[str, Any] = {
     "curvature": "auto",
     "tolerance": 1e-4,
     "certify": "chosen",
-    "bound": "estimated",
+    "bound": "auto",
+    "failure": 0.01,
     "max_products": 100,
 }
 NOISE: dict[str, Any] = {"n": 50, "sigma": 0.15, "stdevs": None, "batch_size": None}
@@ -83,7 +84,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "curvature": st.sampled_from(["auto", "gauss-newton", "exact"]),
     "tolerance": positive,
     "certify": st.sampled_from(["chosen", "path"]),
-    "bound": st.sampled_from(["estimated", "proven"]),
+    "bound": st.sampled_from(["auto", "estimated", "probable", "proven"]),
+    "failure": shares,
     "max_products": counts,
     "n": counts,
     "n_steps": counts,
@@ -152,7 +154,14 @@ def test_methods_with_equal_options_are_not_equal() -> None:
 
 OTHER: dict[str, Any] = {
     **{"lambda1": 0.5, "c1": 0.5, "lambda2": 0.5, "groups": "pixel", "sparsity_range": (0.1, 0.2), "path_points": 20},
-    **{"path_smallest": 0.5, "curvature": "exact", "tolerance": 0.5, "certify": "path", "bound": "proven"},
+    **{
+        "path_smallest": 0.5,
+        "curvature": "exact",
+        "tolerance": 0.5,
+        "certify": "path",
+        "bound": "proven",
+        "failure": 0.5,
+    },
     **{"max_products": 7, "n": 7, "n_steps": 7, "sigma": 0.5, "stdevs": 0.5, "batch_size": 7, "score": "loss"},
 }
 
@@ -282,6 +291,7 @@ BAD: dict[str, list[Any]] = {
     "tolerance": [*NO_NUMBER, None, 0.0, -1e-4],
     "certify": [None, "", "all", True],
     "bound": [None, "", "guessed", 0],
+    "failure": [*NO_NUMBER, None, 0, 0.0, 1, 1.0, -0.5, 2.0],
     "max_products": [*NO_NUMBER[:-1], None, 0, -1, 2.0],
     "n": [*NO_NUMBER[:-1], None, 0, -1, 1.5, 2.0],
     "n_steps": [*NO_NUMBER[:-1], None, 0, -1, 1.5, 2.0],

@@ -37,7 +37,9 @@ def dense_problem(case: Case, e: ss.Explanation, curved: bool = True) -> Quadrat
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_caso_is_the_optimum_of_the_papers_objective(case: Case) -> None:
-    method = ss.CASO(c1=10.0, lambda1="auto", tolerance=1e-7, sparsity_range=(0.3, 1.0), certify="path")
+    method = ss.CASO(
+        c1=10.0, lambda1="auto", tolerance=1e-7, sparsity_range=(0.3, 1.0), certify="path", bound="estimated"
+    )
     e = ss.explain(case.classifier(), case.x, method)
     assert e.certificate.holds
     assert e.certificate.basis == "estimated"
@@ -261,7 +263,7 @@ def test_delta_raises_the_loss_of_the_target() -> None:
 
 def test_running_out_of_products_says_so() -> None:
     case = PIECEWISE_LINEAR[3]
-    e = ss.explain(case.classifier(), case.x, ss.CASO(max_products=3))
+    e = ss.explain(case.classifier(), case.x, ss.CASO(max_products=3, bound="estimated"))
     assert e.certificate.holds is False
     assert any("max_products = 3" in note for note in e.notes)
     assert bool(e.delta.any())

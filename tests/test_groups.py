@@ -30,7 +30,7 @@ from secondsight.optim.penalties import L1, GroupLasso, Penalty
 from secondsight.optim.problem import Problem
 from secondsight.optim.semismooth_newton import semismooth_newton
 from secondsight.results.first_order import first_order_map
-from test_optim import AUTO, Instance, Solved, cafo_path, fixed, instance
+from test_optim import AUTO, Instance, Solved, cafo_path, fixed, instance, proven
 from test_optim import solve as solve_any
 
 PENALISED = [name for name, method in METHODS.items() if issubclass(method, CAFO)]
@@ -53,7 +53,7 @@ class Grouped:
 
     def known(self, lambda2: float) -> Problem:
         problem = self.problem
-        return Problem(problem.g, self.penalty, lambda2, 2 * lambda2 - problem.top, problem.negative)
+        return Problem(problem.g, self.penalty, lambda2, problem.top, problem.negative)
 
     def whole(self, mask: Tensor) -> bool:
         """Whether the mask is all or nothing in each group."""
@@ -95,7 +95,7 @@ def noise(seed: int, count: int) -> Tensor:
 @settings(max_examples=40, deadline=None)
 @given(groupings, st.floats(0, 0.6))
 def test_certified_maps_are_optimal(grouping: Grouped, lambda1: float) -> None:
-    solution = solve(grouping, fixed(lambda1), proven_top_eigenvalue=grouping.problem.top)
+    solution = solve(grouping, fixed(lambda1), bound=proven(grouping.problem))
     point = solution.path.chosen
     exact = grouping.twin(lambda1, solution.problem.lambda2)
     best = exact.optimum()
@@ -172,7 +172,8 @@ def test_zero_exactly_from_lambda1_max_on(grouping: Grouped) -> None:
         at = solve(grouping, fixed(lambda1)).path.chosen
         assert not bool(at.delta.any())
         assert at.gap is not None
-        assert at.gap.gap == 0
+        assert at.gap.relative_gap == 0
+        assert at.gap.gap <= 1e-25
     assert bool(solve(grouping, fixed(lambda1_max * 0.999)).path.chosen.delta.any())
 
 
@@ -245,7 +246,7 @@ def test_fista(lambda1: float, indefinite: bool) -> None:
 def test_fista_goes_on_where_the_basis_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secondsight.optim.caso.LARGEST_BASIS", 5)
     grouping = Grouped(instance(13, d=200, rank=100, size=100.0), partition(14, 200, 50))
-    found = solve(grouping, fixed(0.01), tolerance=1e-7).path.chosen.gap
+    found = solve(grouping, fixed(0.01), tolerance=1e-7, bound=proven(grouping.problem)).path.chosen.gap
     assert found is not None
     assert found.relative_gap <= 1e-7
 

@@ -45,7 +45,9 @@ def dense(case: Case, target: int, n: int, sigma: float, seed: int = 0) -> tuple
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_smooth_caso_is_the_optimum_of_the_averaged_objective(case: Case) -> None:
-    method = ss.SmoothCASO(c1=10.0, n=5, sigma=0.15, batch_size=2, tolerance=1e-7, sparsity_range=(0.3, 1.0))
+    method = ss.SmoothCASO(
+        c1=10.0, n=5, sigma=0.15, batch_size=2, tolerance=1e-7, sparsity_range=(0.3, 1.0), bound="estimated"
+    )
     e = ss.explain(case.classifier(), case.x, method)
     clean = int(probabilities(case.net, case.x).argmax())
     g, h = dense(case, clean, 5, 0.15)
@@ -97,8 +99,8 @@ def test_gauss_newton_on_request(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("method", SMOOTH)
 def test_without_noise_nothing_is_smoothed(case: Case, method: str) -> None:
-    smooth = ss.explain(case.classifier(), case.x, configured(method, sigma=0.0))
-    plain = ss.explain(case.classifier(), case.x, method.removeprefix("smooth-"))
+    smooth = ss.explain(case.classifier(), case.x, configured(method, sigma=0.0, bound="estimated"))
+    plain = ss.explain(case.classifier(), case.x, configured(method.removeprefix("smooth-"), bound="estimated"))
     torch.testing.assert_close(smooth.delta, plain.delta, rtol=1e-12, atol=1e-15)
     second_order = ("products", "curvature", "top_eigenvalue") if method == "smooth-caso" else ()
     for name in ("lambda1", "lambda1_max", "lambda2", *second_order):
@@ -113,8 +115,8 @@ def test_an_input_without_range(method: str) -> None:
     """All pixels alike: the noise, a share of the range, is none."""
     case = PIECEWISE_LINEAR[3]
     grey = torch.full_like(case.x, 0.5)
-    smooth = ss.explain(case.classifier(), grey, configured(method, n=5))
-    plain = ss.explain(case.classifier(), grey, method.removeprefix("smooth-"))
+    smooth = ss.explain(case.classifier(), grey, configured(method, n=5, bound="estimated"))
+    plain = ss.explain(case.classifier(), grey, configured(method.removeprefix("smooth-"), bound="estimated"))
     assert torch.equal(smooth.delta, plain.delta)
     assert smooth.certificate.holds
 

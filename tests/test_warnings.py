@@ -85,7 +85,8 @@ def flat() -> ss.Classifier:
 
 
 SHAPE = tuple(CONV.x.shape)
-PATH = ss.CASO(max_products=6, certify="path")
+FEW = ss.CASO(max_products=3, bound="estimated")
+PATH = ss.CASO(max_products=6, certify="path", bound="estimated")
 WARNED = [
     Warned("no gradient", flat, (5,), ss.CASO(), ALL_ZERO, "the gradient of the loss is zero"),
     Warned("no gradient, cafo", flat, (5,), ss.CAFO(), ALL_ZERO, "the map is all zero"),
@@ -94,7 +95,7 @@ WARNED = [
     Warned("large share", CONV.classifier, SHAPE, ss.SmoothCAFO(lambda1="100%", n=2), ALL_ZERO, "all zero"),
     Warned("fallback", once_differentiable, (6,), ss.CASO(), FALLBACK, "Gauss-Newton matrix stands for the Hessian"),
     Warned("smooth fallback", once_differentiable, (6,), ss.SmoothCASO(n=2), FALLBACK, "cannot differentiate"),
-    Warned("few products", CONV.classifier, SHAPE, ss.CASO(max_products=3), NOT_CERTIFIED, "max_products = 3"),
+    Warned("few products", CONV.classifier, SHAPE, FEW, NOT_CERTIFIED, "max_products = 3"),
     Warned("few for a path", CONV.classifier, SHAPE, PATH, NOT_CERTIFIED, "maps of the path are not certified"),
     Warned("no symmetry", contradictory, (6,), ss.CASO(curvature="exact"), NOT_CERTIFIED, "are not symmetric"),
 ]
@@ -190,14 +191,14 @@ def test_a_warning_can_be_made_an_error() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ss.SecondsightWarning)
         with pytest.raises(ss.SecondsightWarning, match="max_products = 3"):
-            ss.explain(CONV.classifier(), CONV.x, ss.CASO(max_products=3))
+            ss.explain(CONV.classifier(), CONV.x, FEW)
         with pytest.raises(ss.SecondsightWarning, match="max_products = 3"):
-            next(ss.explain_batches(CONV.classifier(), CONV.x[None], ss.CASO(max_products=3)))
+            next(ss.explain_batches(CONV.classifier(), CONV.x[None], FEW))
 
 
 def test_copies_of_results_keep_their_cautions() -> None:
     """As processes that send each other results make them."""
-    e = ss.explain(CONV.classifier(), CONV.x, ss.CASO(max_products=3))
+    e = ss.explain(CONV.classifier(), CONV.x, FEW)
     for twin in (pickle.loads(pickle.dumps(e)), copy.deepcopy(e), replace(e)):
         assert type(twin) is type(e)
         assert twin.notes == e.notes
@@ -207,7 +208,7 @@ def test_copies_of_results_keep_their_cautions() -> None:
 
 
 def test_notes_are_stored_as_text(tmp_path: Path) -> None:
-    e = ss.explain(CONV.classifier(), CONV.x, ss.CASO(max_products=3))
+    e = ss.explain(CONV.classifier(), CONV.x, FEW)
     e.save(tmp_path / "e.npz")
     assert ss.Explanation.load(tmp_path / "e.npz").notes == e.notes
     assert e.summary()["notes"] == list(e.notes)

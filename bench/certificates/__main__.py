@@ -26,7 +26,7 @@ from bench import record
 from bench.certificates.verdicts import Verdict, judge
 from bench.measure import console
 
-BOUNDS = ("estimated", "proven")
+BOUNDS = ("estimated", "probable", "proven")
 """The bases that can be asked for."""
 
 

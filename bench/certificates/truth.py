@@ -46,8 +46,8 @@ def surrogate(problem: Problem, seed: int) -> Surrogate:
 def _at(net: nn.Module, x: Tensor, target: int, curved: bool) -> tuple[Tensor, Tensor]:
     """Compute g = W (p - y) and H = W (diag p - pp') W', plus the logits' own curvature.
 
-    With M_k = W_k - W_y, g = sum_k p_k M_k and H = sum_k p_k M_k M_k' - gg' over the classes k that are not y: no digit
-    is lost as p_y -> 1.
+    With M_k = W_k - W_t, t the most likely class, and m = sum_k p_k M_k: g = m - M_y and H = sum_k p_k M_k M_k' - mm'.
+    No digit is lost as p_t -> 1.
     """
     flat = x.flatten()
 
@@ -56,9 +56,10 @@ def _at(net: nn.Module, x: Tensor, target: int, curved: bool) -> tuple[Tensor, T
 
     w = torch.autograd.functional.jacobian(logits, flat, vectorize=True)
     p = logits(flat).detach().softmax(0)
-    m = w - w[target]
-    g = p @ m
-    h = (m.T * p) @ m - torch.outer(g, g)
+    m = w - w[p.argmax()]
+    mean = p @ m
+    g = mean - m[target]
+    h = (m.T * p) @ m - torch.outer(mean, mean)
     if curved:
         weights = p.clone()
         weights[target] = 0
@@ -122,7 +123,7 @@ class Dense:
                 break
             steps *= 2
         gap, v = self._gap(best)
-        zero = self._norms(v) + np.sqrt(2 * self.largest * gap) < self.weights
+        zero = self._norms(v) + np.sqrt(2 * self.largest * gap) < self.weights * (1 - 1e-9)
         nonzero = self._norms(best) > np.sqrt(2 * gap / self.mu)
         return Optimum(best, self.value(best), gap, zero[self.labels], nonzero[self.labels])
 

@@ -7,8 +7,6 @@ import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 import secondsight as ss
 from bench.certificates.problems import Problem, problem
 from bench.certificates.truth import Dense, Surrogate, surrogate
@@ -105,13 +103,9 @@ def _judged(drawn: Problem, number: int, truth: Surrogate, bound: str) -> Verdic
         gap_wrong=finite and (dense.mu <= 0 or missing > certificate.gap + noise),
         support_wrong=support_wrong,
         bound_wrong=certificate.top_eigenvalue_bound < truth.top * (1 - 1e-12),
-        path_wrong=sum(_exceeds(p.objective, d, map_) for p, d, map_ in points),
+        path_wrong=sum(p.objective > d.value(map_) + d.rounding(map_) for p, d, map_ in points),
         path_points=len(points),
         ratio=missing / certificate.gap if certificate.gap and missing > noise else 0.0,
         shortfall=1 - certificate.top_eigenvalue_bound / truth.top if truth.top > 0 else 0.0,
         unsettled=bool(unsettled),
     )
-
-
-def _exceeds(objective: float, dense: Dense, delta: np.typing.NDArray[np.float64]) -> bool:
-    return objective > dense.value(delta) + dense.rounding(delta)

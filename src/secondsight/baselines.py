@@ -6,7 +6,8 @@ loss it speaks against it, as in CAFO and CASO. None has a penalty or a certific
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -15,7 +16,8 @@ from secondsight.config import Baseline, IntegratedGradients, SmoothGrad
 from secondsight.errors import ALL_ZERO, Caution
 from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier
-from secondsight.operators.linearisation import linearise
+from secondsight.model.diagnosis import refuse_hidden_dependence
+from secondsight.operators.linearisation import Linearisation, linearise
 from secondsight.operators.noise import deviation_of, fitting_batch_size
 from secondsight.request import Request
 from secondsight.results.builder import TIMES_INPUT, facts_of
@@ -30,21 +32,42 @@ def baseline(model: Classifier, x: Tensor, request: Request[Baseline]) -> Explan
     method = request.method
     linear = linearise(model, x[None], request.target)
     found, notes = facts_of(linear, request), linear.all_notes()
-    target, constant = linear.target, linear.jacobian.constant
+    target, weights, constant = linear.target, _score_weights(linear, method), linear.jacobian.constant
     # Its graph would lie idle beside Captum's.
     del linear
-    if constant:
-        delta = torch.zeros_like(x)
-    else:
+    delta = torch.zeros_like(x)
+    if not constant:
         score, index = (model.logits, target) if method.score == "logit" else (_Loss(model, target), None)
         attribute = _attribution(method, model, x, request.seed)
-        delta = attribute(score, x[None].clone(), index)[0].detach()
+        with _unused_is_zero():
+            delta = attribute(score, x[None].clone(), index)[0].detach()
     if not bool(delta.any()):
+        if bool(weights.any()):
+            refuse_hidden_dependence(model, x[None], weights)
         notes.append(Caution("the score does not change with the input here: the map is all zero", ALL_ZERO))
     if method.times_input and not isinstance(method, IntegratedGradients):
         notes.append(TIMES_INPUT)
         delta = delta * x
     return Explanation(**found, delta=delta.cpu(), sparsity=zero_share(delta.cpu()), notes=tuple(notes))
+
+
+@contextmanager
+def _unused_is_zero() -> Iterator[None]:
+    """Pass over torch's error that no gradient reaches the input, because the map is zero then."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "not have been used in the graph" not in str(error):
+            raise
+
+
+def _score_weights(linear: Linearisation, method: Baseline) -> Tensor:
+    """Return the derivative of the score in the logits, with batch dimension."""
+    if method.score == "loss":
+        return linear.loss_cotangent()
+    weights = torch.zeros_like(linear.probabilities)
+    weights[:, linear.target] = 1
+    return weights
 
 
 def clipped(values: Tensor, sparsity: float) -> Tensor:

@@ -298,7 +298,7 @@ class CAFO(Method):
     path_points: int = option(16, whole(12), "How many maps the path of lambda1 has.", "N")
     path_smallest: float | None = option(
         None,
-        share,
+        share("a share of lambda1_max", optional=True),
         "The last lambda1 of the path over lambda1_max; by default a hundredth, and with groups where CAFO keeps three "
         "of four.",
         default="as fits",
@@ -338,11 +338,18 @@ class CASO(CAFO):
         "chosen|path",
     )
     bound: str = option(
-        "estimated",
-        one_of("estimated", "proven"),
-        "What the proof takes as the Hessian's largest eigenvalue: an estimate from products, or a proven bound from "
-        "all of H: one backward pass per class, or one product for each entry of a small input.",
-        "estimated|proven",
+        "auto",
+        one_of("auto", "estimated", "probable", "proven"),
+        "Where the proof takes its upper bound of the Hessian's largest eigenvalue from. estimated: from the products, "
+        "with a margin. probable: from a random start, a few products more, wrong with probability `failure` at most. "
+        "proven: from all of H, by one backward pass for each class, or one product for each entry of a small input. "
+        "auto: proven for up to 16 classes or 64 entries, else estimated.",
+        "auto|estimated|probable|proven",
+    )
+    failure: float = option(
+        0.01,
+        share("a probability"),
+        "With bound=probable, the largest probability that the bound is wrong.",
     )
     max_products: int = option(
         100,

@@ -97,14 +97,18 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
-def share(name: str, value: Any) -> float | None:
-    """Accept None or a number between 0 and 1."""
-    value = plain(value)
-    if value is None:
-        return None
-    if not is_number(value) or not 0 < value < 1:
-        raise InputError(name, "between 0 and 1, a share of lambda1_max", repr(value))
-    return float(value)
+def share(what: str, optional: bool = False) -> Check:
+    """Accept a number between 0 and 1; None if `optional`. `what` says what it is a share of."""
+
+    def check(name: str, value: Any) -> float | None:
+        value = plain(value)
+        if value is None and optional:
+            return None
+        if not is_number(value) or not 0 < value < 1:
+            raise InputError(name, f"between 0 and 1, {what}", repr(value))
+        return float(value)
+
+    return check
 
 
 def share_range(name: str, value: Any) -> tuple[float, float]:

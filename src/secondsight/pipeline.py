@@ -19,7 +19,7 @@ from secondsight.config import CAFO, CASO, Baseline, Smooth
 from secondsight.model.classifier import Classifier
 from secondsight.operators.averaged import AveragedHessian
 from secondsight.operators.base import SymmetricOperator
-from secondsight.operators.full_factor import proven_top_eigenvalue
+from secondsight.operators.full_factor import is_small, proven_bounds
 from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.hessian_choice import choose_hessian
 from secondsight.operators.linearisation import Linearisation, linearise
@@ -27,11 +27,11 @@ from secondsight.operators.loss_hessian import LossHessian
 from secondsight.operators.noise import Noise, deviation_of, fitting_batch_size
 from secondsight.optim.cafo import cafo_solver
 from secondsight.optim.caso import CasoSolver, map_dtype
+from secondsight.optim.eigenvalue_bounds import Bounds, Estimated, Probable, Proven, TopBound
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.second_order_angle import angle_without_penalty
 from secondsight.request import Request
 from secondsight.results.builder import ResultBuilder
-from secondsight.results.certificate import Basis
 from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
 from secondsight.results.sentences import second_order
 
@@ -96,7 +96,6 @@ def _with_curvature(
 ) -> SecondOrderExplanation:
     """Solve definition 3: fix lambda2, solve the path of lambda1, choose one map, and certify it."""
     unit = build.curvature_unit
-    proven = proven_top_eigenvalue(H) / unit if method.bound == "proven" else None
     solver = CasoSolver(
         gradient=build.unit_gradient,
         H=MeteredOperator(shared, method.max_products, surrogate.request.progress, unit),
@@ -107,7 +106,8 @@ def _with_curvature(
         tolerance=method.tolerance,
         seed=surrogate.request.seed,
         dtype=build.dtype,
-        proven_top_eigenvalue=proven,
+        bound=_bound(method, H, unit),
+        softmax=build.softmax_rounding(H.uncertainty),
         notes=list(surrogate.notes),
     )
     solver.fix_lambda2()  # theorem 3: the objective is concave where lambda2 > L/2
@@ -115,13 +115,19 @@ def _with_curvature(
     if method.certify == "path":
         path = solver.certify_path(path)
     notes = [*solver.notes, *solver.shortfall(path.points if method.certify == "path" else [path.chosen])]
-    basis: Basis = "estimated" if proven is None else "proven"
-    lambda2 = solver.problem.lambda2 * unit
-    bound = 2 * lambda2 - solver.problem.mu * unit
+    lambda2, top_bound = solver.problem.lambda2 * unit, solver.problem.top_bound * unit
     return SecondOrderExplanation(
-        **build.fields(path, notes, lambda2, method.tolerance, basis, bound),
+        **build.fields(path, notes, lambda2, method.tolerance, solver.bound.name, top_bound),
         second_order=second_order(method, *angle_without_penalty(solver.problem, solver.basis)),
         products=solver.H.taken,
         curvature=H.kind,
         top_eigenvalue=solver.top * unit,
     )
+
+
+def _bound(method: CASO, H: LossHessian, unit: float) -> TopBound:
+    """Choose what the certificate rests on: a proven bound where it is asked for, or costs little."""
+    if method.bound == "proven" or (method.bound == "auto" and is_small(H)):
+        top, negative = proven_bounds(H)
+        return Proven(Bounds(top / unit, negative / unit))
+    return Probable(method.failure) if method.bound == "probable" else Estimated()

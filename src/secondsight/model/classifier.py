@@ -52,8 +52,8 @@ class Classifier:
         resize: length of a photograph's shorter side before the centre crop; by default the crop takes 0.875 of it.
         interpolation: bilinear, bicubic, lanczos or nearest.
         name: shown in figures and tables.
-        piecewise_linear: whether the logits are piecewise linear in the input. None: found out once, by
-            differentiating twice, at the first explanation.
+        piecewise_linear: whether the logits are piecewise linear in the input. It is believed without a check. None:
+            found out at each input from the operations that the network runs.
 
     Examples:
         >>> model = Classifier(nn.Linear(4, 3), input_shape=(4,), labels=["setosa", "versicolor", "virginica"])

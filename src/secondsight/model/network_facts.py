@@ -16,7 +16,8 @@ class NetworkFacts:
     Attributes:
         outputs_checked: whether an output was checked for what can only be wrong for all inputs.
         deterministic: whether two passes over one input gave the same logits; None: not tried yet.
-        piecewise_linear: whether the logits are piecewise linear in the input; None: not found out yet.
+        piecewise_linear: the user's word that the logits are piecewise linear in the input, or that they are not; None:
+            the user has not said. What is found out is not kept here, because it is found out at each input.
         recordable: whether its passes leave a tape of linear steps (operators/tape).
         trusted_tapes: the signatures of its tapes that agreed with autograd's derivatives.
         jvp_way: the first way to a Jacobian-vector product that has not failed.

@@ -45,10 +45,25 @@ class AveragedHessian(LossHessian):
         self.noise = noise if noise.deviation > 0 else replace(noise, n=1)
         self._kept: list[Linearisation] = []
 
-    @cached_property
+    @property
     def gradient(self) -> Tensor:
         """The averaged gradient, flat, float64."""
-        return self._average(lambda hessian: hessian.gradient)
+        return self._gradient_and_uncertainty[:-1]
+
+    @property
+    def uncertainty(self) -> float:
+        """1 - p_y, averaged over the copies."""
+        return float(self._gradient_and_uncertainty[-1])
+
+    @cached_property
+    def _gradient_and_uncertainty(self) -> Tensor:
+        """Both from one pass over the copies."""
+
+        def both(hessian: LossHessian) -> Tensor:
+            gradient = hessian.gradient
+            return torch.cat([gradient, hessian.linear.uncertainty.to(gradient)])
+
+        return self._average(both)
 
     def times_rows(self, rows: Tensor) -> Tensor:
         """Multiply the averaged H with each row, in one pass over the copies."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -14,15 +16,18 @@ GRAM_ROWS = 16384
 LARGEST_DENSE = 2048
 """Inputs of more entries are not multiplied out as a d x d matrix: 2048 products, 32 MB."""
 
-FACTOR_ROUNDING = 1e-6
-"""A proven eigenvalue is raised by this share, because the factor is rounded to the network's precision."""
+ROUNDING_STEPS = 10
+"""Rounding of a backward pass in units of the network's precision."""
+
+FEW_CLASSES, FEW_ENTRIES = 16, 64
+"""All of H costs no more than the rest of a map, where there are no more classes or entries than that."""
 
 NONZERO = 1e-12
 """Eigenvalues of B'B below this share of the largest are zeros that float64 rounding has moved."""
 
 
-def full_factor(hessian: LossHessian) -> Tensor | None:
-    """Compute B (d x c) with H = BB', one backward pass for each column, in the network's precision.
+def full_factor(hessian: LossHessian, unit: float = 1.0) -> Tensor | None:
+    """Compute B / unit, B (d x c) with H = BB', one backward pass for each column, in the network's precision.
 
     None: this Hessian has no such factor.
     """
@@ -32,7 +37,7 @@ def full_factor(hessian: LossHessian) -> Tensor | None:
     linear, device = hessian.linear, hessian.linear.jacobian.solver_device
     factor, done = torch.empty(linear.classes, linear.size, dtype=linear.x.dtype, device=device), 0
     for block in blocks:
-        factor[done : done + len(block)] = block
+        factor[done : done + len(block)] = block / unit
         done += len(block)
     return factor.T
 
@@ -59,16 +64,42 @@ def _gram(factor: Tensor) -> Tensor:
     return total
 
 
-def proven_top_eigenvalue(hessian: LossHessian) -> float:
-    """Compute the largest eigenvalue of H from all of H: c backward passes, or d products where H has no factor."""
-    factor = full_factor(hessian)
-    if factor is not None:
+def is_small(hessian: LossHessian) -> bool:
+    """Whether all of H costs no more than the rest of a map."""
+    has_factor = hessian.factor_blocks() is not None
+    return hessian.size <= FEW_ENTRIES or (has_factor and hessian.linear.classes <= FEW_CLASSES)
+
+
+def proven_bounds(hessian: LossHessian) -> tuple[float, float]:
+    """Bound the largest eigenvalue and minus the smallest one from all of H, with an allowance for rounding.
+
+    It takes c backward passes, or d products where H has no factor or d is smaller.
+    """
+    eps = torch.finfo(hessian.linear.x.dtype).eps
+    # Logits that are off by t make every probability, and H, at most exp(2t) times as large.
+    softmax = math.exp(2 * hessian.linear.logit_rounding)
+    blocks = hessian.factor_blocks()
+    if blocks is not None and hessian.linear.classes <= max(hessian.size, FEW_CLASSES):
+        # As a prediction gets certain, B leaves float32's range.
+        rest = hessian.linear.probabilities[0].sort().values[:-1].sum()
+        unit = 2.0 ** round(math.log2(rest) / 2) if rest > 0 else 1.0
+        factor = full_factor(hessian, unit)
+        assert factor is not None
         small = factor.double() @ factor.double().T if factor.shape[0] <= factor.shape[1] else _gram(factor)
-    else:
-        size = hessian.size
-        if size > LARGEST_DENSE:
-            may_be = f"'estimated' for an exact or averaged Hessian of more than {LARGEST_DENSE} inputs"
-            raise InputError("bound", may_be, f"'proven' with {size} inputs")
-        small = hessian @ torch.eye(size, dtype=torch.float64, device=hessian.gradient.device)
-        small = (small + small.T) / 2
-    return max(0.0, float(torch.linalg.eigvalsh(small)[-1])) * (1 + FACTOR_ROUNDING)
+        # |B + E| <= |B| + |E|.
+        length = float(small.diagonal().sum().clamp(min=0).sqrt())
+        top = float(torch.linalg.eigvalsh(small)[-1].clamp(min=0).sqrt()) + ROUNDING_STEPS * eps * length
+        return (top * unit) ** 2 * softmax, 0.0
+    size = hessian.size
+    if size > LARGEST_DENSE:
+        may_be = f"'estimated' or 'probable' for an exact or averaged Hessian of more than {LARGEST_DENSE} inputs"
+        raise InputError("bound", may_be, f"'proven' with {size} inputs")
+    small = hessian @ torch.eye(size, dtype=torch.float64, device=hessian.gradient.device)
+    unit = float(small.abs().max()) or 1.0
+    small = small / unit
+    # H is symmetric, so what is not comes from rounding.
+    rounding = float((small - small.T).norm()) + ROUNDING_STEPS * eps * float(small.norm())
+    values = torch.linalg.eigvalsh((small + small.T) / 2)
+    top, bottom = float(values[-1]), float(values[0])
+    rounding += (softmax - 1) * max(top, -bottom)
+    return max(0.0, top + rounding) * unit, 0.0 if hessian.psd else max(0.0, rounding - bottom) * unit

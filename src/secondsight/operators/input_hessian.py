@@ -50,11 +50,23 @@ class InputHessian:
     def eigh(self, k: int | None = None, *, tolerance: float = 1e-4, seed: int = 0) -> tuple[Tensor, Tensor]:
         """Compute eigenvalues, falling, and eigenvectors as columns.
 
+        With k, each pair has a residual |Hv - lambda v| of at most `tolerance` times the largest |lambda| of the k. A
+        repeated eigenvalue comes as often as it is repeated. A fresh random start, which costs a few products, confirms
+        that no larger eigenvalue was missed. Its error probability is below 0.001.
+
         Args:
-            k: how many of the largest, by Krylov steps; each has a residual |Hv - lambda v| of at most `tolerance`
-                times the largest. None: all that are not zero, from the full factor (Gauss-Newton only, appendix C).
+            k: how many of the largest, by Lanczos steps. None: all that are not zero, from the full factor
+                (Gauss-Newton only, appendix C).
             tolerance: on the residuals.
-            seed: of the random start.
+            seed: of the random starts.
+
+        Example: three equally likely classes with orthogonal weights have H = (I - 11'/3) / 3.
+
+            >>> net = torch.nn.Linear(3, 3, bias=False).double()
+            >>> _ = net.weight.data.copy_(torch.eye(3))
+            >>> h = input_hessian(Classifier(net, input_shape=(3,)), torch.zeros(3).double())
+            >>> h.eigh(2)[0]
+            tensor([0.3333, 0.3333], dtype=torch.float64)
         """
         with self.model.ready():
             if k is None:

@@ -20,6 +20,9 @@ from secondsight.operators.tape.recorder import record_tape
 from secondsight.operators.tape.tape import Tape, split
 from secondsight.operators.tape_jacobian import TapeJacobian
 
+LOGIT_STEPS = 4
+"""Rounding of a logit in units of the precision of the largest one."""
+
 
 class GradientGraph(NamedTuple):
     """W u at u = (p - y) / scale, with a graph that leads to x and to u.
@@ -71,6 +74,12 @@ class Linearisation:
         """The inputs, with batch dimension."""
         return self.jacobian.x
 
+    @property
+    def logit_rounding(self) -> float:
+        """How far rounding may move a logit."""
+        logits = self.jacobian.logits
+        return LOGIT_STEPS * torch.finfo(logits.dtype).eps * float(logits.abs().max())
+
     def loss_cotangent(self) -> Tensor:
         """Compute p - y, its entry at the target as minus the sum of the others.
 
@@ -81,25 +90,46 @@ class Linearisation:
         cotangent[:, self.target] = -cotangent.sum(1)
         return cotangent
 
+    @property
+    def uncertainty(self) -> Tensor:
+        """1 - p_y, averaged over the inputs: a tensor of one number."""
+        return -self.loss_cotangent()[:, self.target].mean(0, keepdim=True)
+
     def covariance(self, t: Tensor) -> Tensor:
-        """Compute (diag p - pp') t. Subtracting t_y first keeps the digits as p_y -> 1."""
+        """Compute (diag p - pp') t. Subtracting the entry of the likeliest class first keeps the digits as p -> 1."""
         p = self.probabilities
-        t = t - t[..., self.target, None]
+        t = t - t.gather(-1, p.argmax(-1, keepdim=True).expand(*t.shape[:-1], 1))
         return p * (t - (p * t).sum(-1, keepdim=True))
 
     def gradient(self, last: bool = False) -> Tensor:
-        """Compute g = W (p - y), flat. `last`: no further product will be asked for, so memory can be freed."""
-        if self._gradient is None:
-            try:
-                with derivatives():
-                    self._gradient = self.mean_vjp(self.loss_cotangent(), last)
-            except NotDifferentiableError as error:
-                raise ModelError(f"torch cannot differentiate this network: {error}") from error
-        return self._gradient
+        """Compute g = W (p - y), flat. `last`: no further product will be asked for, so memory can be freed.
+
+        Raises:
+            ModelError: if torch cannot differentiate the network, or if g is zero although the loss changes.
+        """
+        if self._gradient is not None:
+            return self._gradient
+        try:
+            with derivatives():
+                gradient = self.mean_vjp(self.loss_cotangent(), last)
+        except NotDifferentiableError as error:
+            raise ModelError(f"torch cannot differentiate this network: {error}") from error
+        self.keep_gradient(gradient)
+        return gradient
 
     def keep_gradient(self, gradient: Tensor) -> None:
-        """Take a gradient that was computed together with those of other inputs."""
+        """Take a gradient that was computed, perhaps together with those of other inputs."""
+        if not bool(gradient.any()):
+            self._refuse_hidden_dependence()
         self._gradient = gradient
+
+    def _refuse_hidden_dependence(self) -> None:
+        """Raise ModelError if the gradient is zero only because the network cuts its graph."""
+        cotangents = self.loss_cotangent()
+        # A prediction may be so certain that p - y is zero. A network without a graph was looked at before.
+        uncertain = cotangents.any(1).nonzero()[:1, 0]
+        if not self.jacobian.constant and len(uncertain):
+            refuse_hidden_dependence(self.model, self.x[uncertain], cotangents[uncertain])
 
     def mean_vjp(self, u: Tensor, last: bool = False) -> Tensor:
         """Compute W u, averaged over the inputs, for weights u of the classes."""
@@ -141,7 +171,7 @@ def jacobian_at(model: Classifier, x: Tensor, record: bool) -> Jacobian:
     jacobian = AutogradJacobian(model, x)
     refuse_randomness(model, jacobian.x, jacobian.logits)
     if jacobian.constant:
-        refuse_hidden_dependence(model, jacobian.x)
+        refuse_hidden_dependence(model, jacobian.x[:1])
     return jacobian
 
 

@@ -38,6 +38,11 @@ class LossHessian(SymmetricOperator):
         return self.linear.gradient()
 
     @property
+    def uncertainty(self) -> float:
+        """1 - p_y, averaged where H is."""
+        return float(self.linear.uncertainty)
+
+    @property
     def shared_jacobian(self) -> Jacobian | None:
         """The Jacobian W whose passes the products of several inputs can share, for H = W (diag p - pp') W'.
 

@@ -25,7 +25,7 @@ def cafo_solver(
         sparsity: how the user counts zeros.
         dtype: the precision that maps are returned in.
     """
-    problem = Problem(gradient, penalty, lambda2, mu=2 * lambda2)
+    problem = Problem(gradient, penalty, lambda2)
 
     def solve(lambda1: float) -> Point:
         delta = penalty.threshold(gradient, lambda1).div_(2 * lambda2).to(dtype)

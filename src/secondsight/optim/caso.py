@@ -16,15 +16,17 @@ from torch import Tensor
 
 from secondsight.errors import NOT_CERTIFIED, Caution, InputError
 from secondsight.optim.duality_gap import duality_gap
-from secondsight.optim.extreme_eigenvalues import Spectrum, estimate, explore
+from secondsight.optim.eigenvalue_bounds import Estimated, TopBound
+from secondsight.optim.extreme_eigenvalues import Spectrum, estimate
 from secondsight.optim.fista import Iterate, fista
-from secondsight.optim.krylov_basis import KrylovBasis
+from secondsight.optim.krylov_basis import DEVIATIONS, KrylovBasis
 from secondsight.optim.lambda_choice import LambdaRule
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.nystrom_model import NystromModel
 from secondsight.optim.path import Path, Point
 from secondsight.optim.penalties import Penalty
-from secondsight.optim.problem import C1, Problem
+from secondsight.optim.problem import C1, Objective, Problem
+from secondsight.optim.softmax_rounding import SoftmaxRounding
 
 LARGEST_BASIS = 48
 """The basis of a photograph then takes 116 MB. FISTA, which keeps three maps and their products, goes on from there."""
@@ -34,6 +36,9 @@ FLOAT32_RANGE = 2.0**-64, 2.0**64
 
 ASYMMETRY = 1e-2
 """Far above what rounding does to float32 products: an asymmetry of a hundredth comes from a wrong derivative."""
+
+SMALLEST = 1e-290
+"""Products below this size may be off by more than a hundredth, because float64 ends at 1e-308."""
 
 
 @dataclass
@@ -51,9 +56,11 @@ class CasoSolver:
         seed: of the random probe for L.
         dtype: the precision that maps are returned in. They are rounded to it before they are certified. Float64 where
             float32 has no such numbers.
-        proven_top_eigenvalue: L, where it is proven; None: it is estimated from products.
+        bound: how L is bounded for the certificate.
+        softmax: what rounding of the logits does to g and H.
         notes: what a reader of the result should know.
         basis: what is known of H.
+        asymmetry: how far products contradict each other, where nothing can be certified because of that.
         top: the L that lambda2 was set from.
         problem: g, the penalty, lambda2 and the bounds that the basis gives now.
     """
@@ -67,16 +74,18 @@ class CasoSolver:
     tolerance: float
     seed: int
     dtype: torch.dtype
-    proven_top_eigenvalue: float | None = None
+    bound: TopBound = field(default_factory=Estimated)
+    softmax: SoftmaxRounding = field(default_factory=SoftmaxRounding)
     notes: list[str] = field(default_factory=list)
     basis: KrylovBasis = field(init=False)
+    asymmetry: float = field(init=False, default=0.0)
     top: float = field(init=False)
     problem: Problem = field(init=False)
 
     def fix_lambda2(self) -> None:
         """Find L from the first products, and set lambda2 = L/2 + c1 once and for all (theorem 3)."""
         self.basis = KrylovBasis(self.gradient, self.dtype)
-        spectrum = explore(self.H, self.gradient, self.basis, self._margin, self.seed)
+        spectrum = self.bound.explore(self.H, self.gradient, self.basis, self._margin, self.seed)
         self._check_symmetry()
         self.top, lambda2 = self._lambda2(spectrum)
         self.dtype = map_dtype(self.dtype, lambda2)
@@ -92,7 +101,7 @@ class CasoSolver:
             known = len(self.basis)
             (point,) = self._certify([path.chosen])
             path = path.replacing({path.index: point})
-            if point.certified_to(self.tolerance) or not self.H.left or self.problem.mu <= 0:
+            if point.certified_to(self.tolerance) or not self.H.left or self._hopeless(point):
                 return path
             if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
                 return path.replacing({path.index: self._finish(point)})
@@ -106,7 +115,8 @@ class CasoSolver:
             certified = self._certify([pending[i] for i in indices])
             done = dict(zip(indices, certified, strict=True))
             path = path.replacing(done)
-            failed = [i for i, point in done.items() if not point.certified_to(self.tolerance)]
+            short = {i: point for i, point in done.items() if not point.certified_to(self.tolerance)}
+            failed = [i for i, point in short.items() if not self._hopeless(point)]
             if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
                 path = path.replacing({i: self._finish(path.points[i]) for i in failed})
                 break
@@ -122,14 +132,31 @@ class CasoSolver:
         if not short:
             return []
         what = "the map is" if len(points) == 1 else f"{len(short)} of {len(points)} maps of the path are"
+        return [Caution(f"{what} not certified to {self.tolerance:g}: {self._reason(short[0])}", NOT_CERTIFIED)]
+
+    def _reason(self, point: Point) -> str:
+        lambda2 = self.problem.lambda2 * self.H.unit
+        if self.asymmetry:
+            return (
+                f"products with H are not symmetric (by {self.asymmetry:.0%} of its size): the network's derivatives "
+                "contradict each other"
+            )
+        if self.problem.mu <= 0 and estimate(self.basis, self.H.psd).top >= 2 * self.problem.lambda2:
+            return f"lambda2 = {lambda2:.4g} proved too small for the curvature found later: raise c1 or lambda2"
         if self.problem.mu <= 0:
-            lambda2 = f"lambda2 = {self.problem.lambda2 * self.H.unit:.4g}"
-            why = f"{lambda2} proved too small for the curvature found later: raise c1 or lambda2"
-        elif not self.H.left:
-            why = f"max_products = {self.H.most} was reached"
-        else:
-            why = "the network's own rounding allows no smaller gap: compute in float64 or raise the tolerance"
-        return [Caution(f"{what} not certified to {self.tolerance:g}: {why}", NOT_CERTIFIED)]
+            return (
+                "L, the Hessian's largest eigenvalue, could not be bounded: ask for bound='proven' or 'probable', or "
+                "raise c1"
+            )
+        if not self.H.left and not self._hopeless(point):
+            return f"max_products = {self.H.most} was reached"
+        return "the network's own rounding allows no smaller gap: compute in float64 or raise the tolerance"
+
+    def _hopeless(self, point: Point) -> bool:
+        """Whether no further product can certify the point."""
+        if self.asymmetry or self.problem.mu <= 0:
+            return True
+        return point.gap is not None and point.gap.rounding > self.tolerance
 
     def _margin(self, top: float) -> float:
         return 2 * self.c1.at(top) if self.lambda2 is None else 2 * self.lambda2 - top
@@ -137,19 +164,13 @@ class CasoSolver:
     def _check_symmetry(self) -> None:
         matrix = self.basis.vectors @ self.basis.products.T
         error, size = float((matrix - matrix.T).abs().max()), float(matrix.abs().max())
-        if error > ASYMMETRY * size:
-            note = (
-                f"products with H are not symmetric (by {error / size:.0%} of its size): the network's derivatives "
-                "contradict each other, and the certificate cannot be trusted"
-            )
-            self.notes.append(Caution(note, NOT_CERTIFIED))
+        # Numbers that small have lost digits to underflow.
+        if error > ASYMMETRY * size and size * self.H.unit > SMALLEST:
+            self.asymmetry = error / size
 
     def _lambda2(self, spectrum: Spectrum) -> tuple[float, float]:
         """Choose L and lambda2."""
-        if self.proven_top_eigenvalue is None:
-            top, bound = spectrum.top, spectrum.top_bound
-        else:
-            top = bound = self.proven_top_eigenvalue
+        top, bound = spectrum.top, spectrum.top_bound
         if self.lambda2 is not None:
             if 2 * self.lambda2 <= bound:
                 may_be = f"at least {_round_up(bound / 2 * 1.01):g}, above half the Hessian's largest eigenvalue"
@@ -168,15 +189,17 @@ class CasoSolver:
 
     def _problem(self, lambda2: float) -> Problem:
         """State the problem with the bounds that the basis gives now."""
-        spectrum = estimate(self.basis, self.H.psd)
-        bound = spectrum.top_bound if self.proven_top_eigenvalue is None else self.proven_top_eigenvalue
-        return Problem(self.gradient, self.penalty, lambda2, 2 * lambda2 - bound, spectrum.negative)
+        bounds = self.bound.at(self.basis, self.H.psd, lambda2)
+        rounding = math.exp(2 * self.softmax.logits) * (1 + self.basis.measured_rounding())
+        return Problem(self.gradient, self.penalty, lambda2, bounds.top * rounding, bounds.negative * rounding)
 
     def _solve_at(self, model: NystromModel, lambda1: float) -> Point:
         delta = model.solve(lambda1).to(self.dtype)
         exact = delta.double()
-        objective = self.problem.objective(exact, model.quadratic(exact), lambda1)
-        return Point(lambda1, delta, objective, self.sparsity(delta))
+        quadratic = model.quadratic(exact)
+        objective = self.problem.objective(exact, quadratic, lambda1)
+        rounding = self._objective_rounding(objective, self.basis.factor_rounding())
+        return Point(lambda1, delta, objective, self.sparsity(delta), rounding)
 
     def _certify(self, points: list[Point]) -> list[Point]:
         """Take the exact products at the points, add them to the basis, and certify the points."""
@@ -190,19 +213,36 @@ class CasoSolver:
         if product is None:
             return point
         delta = point.delta.double()
+        objective = self.problem.objective(delta, float(delta @ product), point.lambda1)
         return replace(
             point,
             product=product,
-            objective=self.problem.objective(delta, float(delta @ product), point.lambda1),
-            gap=duality_gap(self.problem, delta, product, point.lambda1),
+            objective=objective,
+            rounding=self._objective_rounding(objective, self.basis.measured_rounding() * self.basis.size),
+            gap=duality_gap(self.problem, delta, product, point.lambda1, self._rounding(delta, product)),
         )
+
+    def _objective_rounding(self, objective: Objective, product: float) -> float:
+        """Estimate how far rounding may have raised an objective, given that of a product with a unit vector."""
+        length = math.sqrt(objective.square)
+        gradient = self.basis.measured_rounding() * float(self.gradient.norm())
+        gradient += self.softmax.error(self.top, objective.quadratic)
+        return gradient * length + product * objective.square / 2
+
+    def _rounding(self, delta: Tensor, product: Tensor) -> float:
+        """Estimate how long the rounding error of g + HD is."""
+        if self.asymmetry:
+            return math.inf
+        size = float(self.gradient.norm() + product.norm())
+        measured = max(self.basis.measured_rounding() * size, DEVIATIONS * self.basis.rounding_of(delta, product))
+        return measured + self.softmax.error(self.top, float(delta @ product))
 
     def _finish(self, point: Point) -> Point:
         """Run FISTA from where the basis could not get any further."""
         if point.product is None or point.gap is None:
             return point
         start = Iterate(point.delta.double(), point.product, point.gap.relative_gap)
-        best = fista(self.problem, self.H, start, point.lambda1, self.tolerance, self.dtype)
+        best = fista(self.problem, self.H, start, point.lambda1, self.tolerance, self.dtype, self._rounding)
         delta = best.delta.to(self.dtype)
         finished = self._certified(replace(point, delta=delta, sparsity=self.sparsity(delta)), best.product)
         return min(point, finished, key=lambda p: math.inf if p.gap is None else p.gap.relative_gap)

@@ -4,7 +4,8 @@ With a = 2 lambda2, Q = aI - H >= mu I, w = g - QD and any v in the dual ball of
 
     gap(D) <= |w - v|^2 / (2 mu) + sum_i (lambda1 |D_i| - v_i D_i)      and      |D - D*| <= sqrt(2 gap / mu).
 
-Only the exact product HD enters, never an approximation of H, and no term can be negative.
+Only the exact product HD enters, never an approximation of H, and no term can be negative. If g + HD is only known up
+to an error e, |w - v| + |e| takes the place of |w - v|: the bound holds for every v.
 """
 
 from __future__ import annotations
@@ -49,24 +50,38 @@ class DualityGap:
         gap: the bound.
         relative_gap: the bound over |objective|.
         support: what it proves of the optimum's zeros.
+        rounding: the relative gap that rounding alone would leave.
     """
 
     gap: float
     relative_gap: float
     support: Support
+    rounding: float = 0.0
 
 
-def duality_gap(problem: Problem, delta: Tensor, product: Tensor, lambda1: float) -> DualityGap:
-    """Bound the gap of a map by its exact product HD."""
-    if problem.mu <= 0:
+def duality_gap(problem: Problem, delta: Tensor, product: Tensor, lambda1: float, error: float = 0.0) -> DualityGap:
+    """Bound the gap of a map by its exact product HD.
+
+    Args:
+        problem: g, the penalty, lambda2 and the bounds of the spectrum.
+        delta: the map D.
+        product: HD.
+        lambda1: the weight of the penalty.
+        error: how long the rounding error of g + HD may be.
+    """
+    if problem.mu <= 0 or not math.isfinite(error):
         nothing = torch.zeros_like(delta, dtype=torch.bool)
         return DualityGap(math.inf, math.inf, Support(nothing, nothing))
     a = 2 * problem.lambda2
     w = problem.gradient - a * delta + product
     v = problem.penalty.project(w + problem.mu * delta, lambda1)
-    gap = float((w - v).square().sum()) / (2 * problem.mu) + problem.penalty.slack(delta, v, lambda1)
+    distance, slack = float((w - v).norm()), problem.penalty.slack(delta, v, lambda1)
+    gap = (distance + error) ** 2 / (2 * problem.mu) + slack
     value = problem.objective(delta, float(delta @ product), lambda1).value
-    return DualityGap(gap, _relative(gap, value), _support(problem, delta, v, gap, lambda1))
+    # The zero map has no objective to compare with: it is optimal up to rounding, or it is not.
+    relative = 0.0 if distance == slack == value == 0 else _relative(gap, value)
+    rounding = min(relative, _relative(error**2 / (2 * problem.mu), value))
+    return DualityGap(gap, relative, _support(problem, delta, v, gap, lambda1), rounding)
 
 
 def _support(problem: Problem, delta: Tensor, v: Tensor, gap: float, lambda1: float) -> Support:

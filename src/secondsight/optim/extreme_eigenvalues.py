@@ -1,7 +1,8 @@
-"""The extreme eigenvalues of H: they fix lambda2, the certificate's mu and the shift of an indefinite H."""
+"""The extreme eigenvalues of H, found from products: they fix lambda2, and the bounds of a certificate start here."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,15 +22,24 @@ LEAST_PRODUCTS = {True: 3, False: 6}
 MOST_PRODUCTS = {True: 8, False: 16}
 """The most products of an exploration, about three times the fewest. What is not settled then widens the bound."""
 
+HIDING = 0.5
+"""Where H beside g is larger than this share of L, one more product looks there."""
+
+ROOMY = 2.0
+"""Where 2 lambda2 - L is this many times L, no hidden eigenvalue of the sizes that were met can matter."""
+
+Margin = Callable[[float], float]
+"""From L to 2 lambda2 - L."""
+
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The estimated ends of the spectrum of H.
+    """The ends of the spectrum of H as far as products show them.
 
     Attributes:
         top: a lower bound of the largest eigenvalue L, nearly L.
-        top_bound: the estimated upper bound of L: Ritz value plus residual, at least `top`.
-        negative: the estimated upper bound of -(smallest eigenvalue); 0 for a semidefinite H.
+        top_bound: an estimated upper bound of L: Ritz value plus residual, at least `top`.
+        negative: an estimated upper bound of -(smallest eigenvalue); 0 for a semidefinite H.
     """
 
     top: float
@@ -50,9 +60,15 @@ def estimate(basis: KrylovBasis, psd: bool) -> Spectrum:
     return Spectrum(top, max(top, high.value + high.residual), max(0.0, low.residual - low.value))
 
 
-def explore(
-    H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: Callable[[float], float], seed: int
-) -> Spectrum:
+def start(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, seed: int) -> None:
+    """Take the first two products: at g, and at a random probe orthogonal to it."""
+    rows = basis.new_directions(torch.stack([gradient, random_vector(gradient, seed)]))
+    basis.append(rows, (H @ rows.T).T)
+    # Where there is but one direction, it is g.
+    basis.probe = len(basis) - 1 if len(basis) > 1 or not bool(gradient.any()) else None
+
+
+def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: Margin, seed: int) -> Spectrum:
     """Take products until the ends of the spectrum are known well enough, starting from g and a random probe.
 
     For a semidefinite H each further product is taken at the top eigenvector of the Nystrom factor, which sees what the
@@ -65,24 +81,42 @@ def explore(
         margin: gives 2 lambda2 - L for an L.
         seed: of the random probe.
     """
-    generator = torch.Generator().manual_seed(seed)
-    probe = torch.randn(len(gradient), generator=generator, dtype=torch.float64).to(gradient)
-    rows = torch.stack([gradient, probe])
-    rows = rows[rows.any(1)]
-    taken = 0
+    start(H, gradient, basis, seed)
+    known, looked_aside = 0, not H.psd
     while True:
-        products = (H @ rows.T).T
-        taken += len(rows)
-        known = len(basis)
-        basis.append(rows, products)
         spectrum = estimate(basis, H.psd)
-        enough = taken >= LEAST_PRODUCTS[H.psd] and _settled(basis, spectrum, H.psd, margin)
-        if enough or taken >= MOST_PRODUCTS[H.psd] or len(basis) == known:
+        enough = len(basis) >= LEAST_PRODUCTS[H.psd] and _settled(basis, spectrum, H.psd, margin)
+        aside = enough and not looked_aside and _may_hide(basis, spectrum.top, margin)
+        if (enough and not aside) or len(basis) >= MOST_PRODUCTS[H.psd] or len(basis) == known:
             return spectrum
-        rows = top_of_factor(basis.factor())[1][None] if H.psd else basis.products[known:]
+        if aside:
+            looked_aside, rows = True, basis.products[basis.probe][None]
+        else:
+            rows = top_of_factor(basis.factor())[1][None] if H.psd else basis.products[known:]
+        rows, known = basis.new_directions(rows), len(basis)
+        basis.append(rows, (H @ rows.T).T)
 
 
-def _settled(basis: KrylovBasis, spectrum: Spectrum, psd: bool, margin: Callable[[float], float]) -> bool:
+def random_vector(like: Tensor, seed: int) -> Tensor:
+    """Draw a Gaussian vector, the same on every device."""
+    return torch.randn(len(like), generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(like)
+
+
+def size_beside_gradient(basis: KrylovBasis) -> float:
+    """Estimate the Frobenius norm of H restricted to what is orthogonal to g, from the product of the random probe."""
+    if basis.probe is None:
+        return 0.0
+    before, product = basis.vectors[: basis.probe], basis.products[basis.probe]
+    rest = product - (before @ product) @ before
+    return float(rest.norm()) * math.sqrt(len(product) - basis.probe)
+
+
+def _may_hide(basis: KrylovBasis, top: float, margin: Margin) -> bool:
+    """Whether an eigenvalue that matters may be hidden beside g: H is large there, and the margin is not."""
+    return size_beside_gradient(basis) > HIDING * top and margin(top) < ROOMY * top
+
+
+def _settled(basis: KrylovBasis, spectrum: Spectrum, psd: bool, margin: Margin) -> bool:
     low, high = basis.ritz()
     uncertain = max(spectrum.top_bound - spectrum.top, spectrum.top - high.value)
     if not psd:

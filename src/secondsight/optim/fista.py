@@ -6,6 +6,7 @@ be certified at no further cost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +33,7 @@ def fista(
     lambda1: float,
     tolerance: float,
     dtype: torch.dtype,
+    error: Callable[[Tensor, Tensor], float] = lambda delta, product: 0.0,
 ) -> Iterate:
     """Return the best iterate by certified gap.
 
@@ -45,6 +47,7 @@ def fista(
         lambda1: the weight of the penalty.
         tolerance: stop at this relative gap.
         dtype: the precision that maps are rounded to before their products are taken.
+        error: how long the rounding error of g + HD may be, from D and HD.
     """
     upper = 2 * problem.lambda2 + problem.negative
     delta, h_delta = start.delta, start.product
@@ -53,6 +56,8 @@ def fista(
     while best.relative_gap > tolerance and H.left:
         ascent = problem.gradient - 2 * problem.lambda2 * y + h_y
         new = problem.penalty.threshold(y + ascent / upper, lambda1 / upper).to(dtype).double()
+        if torch.equal(new, y):
+            break
         h_new = H @ new
         step, h_step = new - delta, h_new - h_delta
         if float((y - new) @ step) > 0:
@@ -61,7 +66,7 @@ def fista(
         momentum = (t - 1) / t_new
         y, h_y = new + momentum * step, h_new + momentum * h_step
         delta, h_delta, t = new, h_new, t_new
-        gap = duality_gap(problem, delta, h_delta, lambda1).relative_gap
+        gap = duality_gap(problem, delta, h_delta, lambda1, error(delta, h_delta)).relative_gap
         if gap < best.relative_gap:
             best = Iterate(delta, h_delta, gap)
     return best

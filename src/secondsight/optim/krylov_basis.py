@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +25,12 @@ DEPENDENT = 1e-5
 
 DEPENDENT_STEPS = 1e4
 """The same threshold in units of the precision, for products in less than float64: 1e-3 in float32."""
+
+LARGEST_ROUNDING = 1e-2
+"""A product whose rounding was magnified to more than this share of H's size is left out."""
+
+DEVIATIONS = 3
+"""Measured rounding is multiplied by this: the measurements are few."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +56,17 @@ class KrylovBasis:
     Attributes:
         vectors: V, one vector per row.
         products: HV, one product per row.
-        shares: how much of each vector was new when it came. The rounding of its product was magnified by the inverse.
+        magnified: how many times larger the rounding of each product is than that of a product with a unit vector. A
+            vector of which little is new is divided by that little, and takes over the rounding of the others.
+        probe: which vector was drawn at random, orthogonal to those before it; None: none was.
     """
 
     def __init__(self, like: Tensor, dtype: torch.dtype = torch.float64) -> None:
         """Start with no vectors."""
         self.vectors = like.new_empty(0, len(like))
         self.products = like.new_empty(0, len(like))
-        self.shares = like.new_empty(0)
+        self.magnified = like.new_empty(0)
+        self.probe: int | None = None
         eps = torch.finfo(dtype).eps
         self.rounding = ROUNDING_STEPS * eps
         self.dependent = max(DEPENDENT, DEPENDENT_STEPS * eps)
@@ -72,24 +82,76 @@ class KrylovBasis:
         """The number of vectors."""
         return len(self.vectors)
 
+    def new_directions(self, rows: Tensor, least: float | None = None) -> Tensor:
+        """Turn rows into unit vectors that are orthogonal to the basis and to each other, except what adds nothing.
+
+        A product that is taken at such a vector has no more rounding than any other. The product of a vector that is
+        made orthogonal afterwards has more, which grows from step to step.
+
+        Args:
+            rows: the vectors.
+            least: the share of a vector that must be new.
+        """
+        least = self.dependent if least is None else least
+        found = self.vectors[:0]
+        for row in rows[rows.any(1)]:
+            v = row / row.norm()
+            for _ in range(2):
+                v = v - (self.vectors @ v) @ self.vectors
+                v = v - (found @ v) @ found
+            new = v.norm()
+            if new >= least:
+                found = torch.cat([found, (v / new)[None]])
+        return found
+
     def append(self, rows: Tensor, products: Tensor) -> None:
         """Add vectors with their exact products, except those that the basis already spans."""
         for row, product in zip(rows, products, strict=True):
             norm = row.norm()
             if norm == 0:
                 continue
-            v, hv = row / norm, product / norm
+            v, hv, rounding = row / norm, product / norm, 1.0
             for _ in range(2):
                 overlap = self.vectors @ v
                 v = v - overlap @ self.vectors
                 hv = hv - overlap @ self.products
+                rounding += float(overlap.abs() @ self.magnified)
             new = v.norm()
-            if new < self.dependent:
+            if new < self.dependent or self.rounding * rounding > LARGEST_ROUNDING * float(new):
                 continue
-            self.shares = torch.cat([self.shares, new[None]])
+            self.magnified = torch.cat([self.magnified, (rounding / new)[None]])
             self.vectors = torch.cat([self.vectors, (v / new)[None]])
             self.products = torch.cat([self.products, (hv / new)[None]])
             self._invalidate()
+
+    @property
+    def size(self) -> float:
+        """The length of the longest product with a unit vector: a lower bound of H's norm, nearly that."""
+        return float(self.products.norm(dim=1).max()) if len(self) else 0.0
+
+    def factor_rounding(self) -> float:
+        """Estimate how far rounding may have raised the quadratic form of the factor at a unit vector."""
+        return self.measured_rounding() * self.size * float(self.magnified.max()) if len(self) else 0.0
+
+    def measured_rounding(self) -> float:
+        """Measure the rounding of products as a share of H's size, by transposes: <z, Hv> = <Hz, v>.
+
+        z is the random probe. In a random direction every error of a product shows with the same share of its length.
+        """
+        if self.probe is None or self.size == 0 or len(self) < 2:
+            return self.rounding
+        z, hz = self.vectors[self.probe], self.products[self.probe]
+        errors = (self.products @ z - self.vectors @ hz) / self.magnified
+        others = len(self) - 1
+        typical = math.sqrt(float(errors.square().sum()) / others * len(z)) / self.size
+        return max(self.rounding, DEVIATIONS * typical)
+
+    def rounding_of(self, delta: Tensor, product: Tensor) -> float:
+        """Estimate the length of the error of one product HD, by the transpose alone."""
+        if self.probe is None:
+            return 0.0
+        error = float(self.vectors[self.probe] @ product - self.products[self.probe] @ delta)
+        return abs(error) * math.sqrt(len(delta))
 
     def projected(self) -> Tensor:
         """Compute V'HV, made symmetric."""
@@ -124,7 +186,7 @@ class KrylovBasis:
         matrix = self.projected() + shift * torch.eye(len(self)).to(products)
         scale = matrix.diagonal().clamp(min=0).sqrt()
         sizes = products.norm(dim=1)
-        noise = self.rounding * sizes.max() / self.shares
+        noise = self.rounding * sizes.max() * self.magnified
         # A product that may be mostly rounding comes from a null vector. Divided by nearly nothing, its rounding would
         # look like curvature.
         kept = (

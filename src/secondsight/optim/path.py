@@ -20,6 +20,7 @@ class Point:
         delta: the map, in the precision that it is returned in.
         objective: the objective at the map, by the exact product where there is one, else a lower bound of it.
         sparsity: the share of zeros, counted as the user counts them.
+        rounding: how far rounding may have raised the objective.
         product: HD, where it was taken at this very map.
         gap: the proof, where HD was taken at this very map.
     """
@@ -28,6 +29,7 @@ class Point:
     delta: Tensor
     objective: Objective
     sparsity: float
+    rounding: float = 0.0
     product: Tensor | None = None
     gap: DualityGap | None = None
 

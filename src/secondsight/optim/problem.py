@@ -82,8 +82,7 @@ class Problem:
         gradient: g, flat, float64.
         penalty: what lambda1 multiplies.
         lambda2: the weight of |D|^2.
-        mu: lower bound of the eigenvalues of Q = 2 lambda2 I - H, namely 2 lambda2 - L. If it is not positive, nothing
-            can be proven, and gaps are infinite.
+        top_bound: upper bound of the largest eigenvalue L of H; infinite where there is none.
         negative: upper bound of -(smallest eigenvalue of H), 0 for a semidefinite H. 2 lambda2 + negative bounds Q from
             above.
     """
@@ -91,8 +90,16 @@ class Problem:
     gradient: Tensor
     penalty: Penalty
     lambda2: float
-    mu: float
+    top_bound: float = 0.0
     negative: float = 0.0
+
+    @property
+    def mu(self) -> float:
+        """A lower bound of the eigenvalues of Q = 2 lambda2 I - H.
+
+        If it is not positive, nothing can be proven, and gaps are infinite.
+        """
+        return 2 * self.lambda2 - self.top_bound
 
     def objective(self, delta: Tensor, quadratic: float, lambda1: float) -> Objective:
         """Compute the objective at a map whose D'HD is `quadratic`."""

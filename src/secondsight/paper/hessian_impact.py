@@ -134,11 +134,11 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
         solver.fix_lambda2()
         solver.choose(HighestLossRule((0.0, 1.0), (0.0,)))
     problem, top = solver.problem, solver.top
-    bound_of_top = 2 * problem.lambda2 - problem.mu
 
     def angle(c1: float) -> tuple[float, float]:
         lambda2 = top / 2 + c1
-        at = Problem(problem.gradient, L1(), lambda2, 2 * lambda2 - bound_of_top, problem.negative)
+        bounds = solver.bound.at(solver.basis, solver.H.psd, lambda2)
+        at = Problem(problem.gradient, L1(), lambda2, bounds.top, bounds.negative)
         return angle_without_penalty(at, solver.basis)
 
     p = H.linear.probabilities[0]

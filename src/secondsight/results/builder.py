@@ -20,12 +20,14 @@ from secondsight.errors import ALL_ZERO, Caution
 from secondsight.groups import group_labels, zero_share
 from secondsight.operators.linearisation import Linearisation
 from secondsight.optim.duality_gap import Support
+from secondsight.optim.eigenvalue_bounds import Basis
 from secondsight.optim.lambda_choice import PAPER_START, FixedRule, HighestLossRule, KneeRule, LambdaRule, PaperRule
 from secondsight.optim.path import Path, Point
 from secondsight.optim.penalties import penalty_of
 from secondsight.optim.problem import C1
+from secondsight.optim.softmax_rounding import SoftmaxRounding
 from secondsight.request import Request
-from secondsight.results.certificate import Basis, Certificate
+from secondsight.results.certificate import Certificate
 from secondsight.results.explanation import PathPoint
 
 SMALLEST_FLOAT32 = 2.0**-96
@@ -111,6 +113,14 @@ class ResultBuilder:
         # As a prediction gets certain, H shrinks with g. Without H, lambda2 is a share of |g|^2.
         return self.unit if isinstance(method, CASO) else max(self.unit * self.unit, SMALLEST_UNIT)
 
+    def softmax_rounding(self, uncertainty: float) -> SoftmaxRounding:
+        """Say how far the logits are off, in the units of `unit_gradient` and `curvature_unit`.
+
+        Args:
+            uncertainty: 1 - p_y, averaged over noisy copies.
+        """
+        return SoftmaxRounding(self.linear.logit_rounding, math.sqrt(uncertainty * self.curvature_unit) / self.unit)
+
     def sparsity(self, delta: Tensor) -> float:
         """Count the zeros of a flat map: pixels, or groups."""
         return zero_share(delta.cpu().reshape(self.shape), self.groups)
@@ -178,7 +188,7 @@ class ResultBuilder:
         return PathPoint(
             lambda1=point.lambda1 * self.unit,
             sparsity=point.sparsity,
-            objective=point.objective.value * self._map_unit * self.unit,
+            objective=(point.objective.value - point.rounding) * self._map_unit * self.unit,
             relative_gap=None if point.gap is None else point.gap.relative_gap,
             delta=self._map(point, dtype),
         )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from secondsight.optim.duality_gap import Support
-
-Basis = Literal["exact", "proven", "estimated"]
-"""What a proof rests on: a closed form, a proven bound of the Hessian's largest eigenvalue, or an estimate of it."""
+from secondsight.optim.eigenvalue_bounds import Basis
 
 
 @dataclass(frozen=True)
@@ -19,9 +16,11 @@ class Certificate:
         gap: an upper bound of the optimal objective minus the objective of the map.
         relative_gap: the gap over |objective|.
         tolerance: the relative gap that was asked for.
-        basis: what the proof rests on. "exact": the map is a closed form. "proven": the largest eigenvalue of the
-            Hessian was bounded from all of it. "estimated": it was estimated from products.
-        top_eigenvalue_bound: the upper bound of that eigenvalue that the proof uses; 0 for CAFO, which has no Hessian.
+        basis: what the proof rests on. "exact": the map is a closed form. For the others it is an upper bound of the
+            Hessian's largest eigenvalue. "proven": from all of it. "probable": from a random start; it is wrong with
+            the probability `failure` of the method at most. "estimated": from what the products have shown, with a
+            margin; experience stands behind it, no theorem.
+        top_eigenvalue_bound: that upper bound; infinite where there is none; 0 for CAFO, which has no Hessian.
         support: which zeros and non-zeros of the *optimal* map are proven.
     """
 

@@ -42,7 +42,9 @@ class PathPoint:
     Attributes:
         lambda1: the penalty.
         sparsity: share of zero pixels or groups.
-        objective: by the exact product where the point is certified, else a lower bound of it.
+        objective: a lower bound of the objective at the map: by the exact product where the point is certified, else by
+            what is known of H; less what rounding may have added. For a Hessian that may be indefinite it rests on the
+            same estimate as the certificate.
         relative_gap: certified gap over |objective|; None where no exact product was taken at this map.
         delta: the map.
     """

@@ -1,0 +1,28 @@
+"""What the rounding of the logits does to g = W (p - y) and to H = W (diag p - pp') W'.
+
+All products share it, so that no product measured against another one shows it. With logits that are off by at most t,
+g is off by W (diag p - pp') e, |e_k| <= t, whose length is at most sqrt(L) times the deviation of e under p.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SoftmaxRounding:
+    """The error of g + HD that comes from the logits.
+
+    Attributes:
+        logits: how far a logit may be off.
+        spread: sqrt(1 - p_y), in the units of the solver's gradient.
+    """
+
+    logits: float = 0.0
+    spread: float = 0.0
+
+    def error(self, top: float, quadratic: float) -> float:
+        """Bound the length of the error, given L and D'HD."""
+        # 2: e_k - e_y. 3: the two factors p_k and the mean under p.
+        return self.logits * math.sqrt(max(top, 0.0)) * (2 * self.spread + 3 * math.sqrt(max(quadratic, 0.0)))
