@@ -138,6 +138,26 @@ def cold_table(data: Data) -> list[str]:
     return markdown(["`secondsight explain PHOTO`", "seconds", "share"], rows)
 
 
+CLAIMS = {
+    "problems": "problems",
+    "certified": "certified to their tolerance",
+    "not_bounded": "not certified: no bound of L, or contradictory products",
+    "wrong": "**wrong**: a gap below the truth, or a zero or non-zero that is none",
+    "bound_wrong": "bound of L below L",
+    "path_wrong": "objectives of paths above the truth",
+}
+
+
+def certificates_table(data: Data) -> list[str]:
+    """How often certificates were wrong, by what they rest on."""
+    bases = ("proven", "probable", "estimated")
+    found = [lookup(data, f"certificates.{basis}") for basis in bases]
+    rows = [(words, *(f"{f[name]:,}" for f in found)) for name, words in CLAIMS.items()]
+    rows.append(("share that is wrong, 95 %", *(f"{f['low']:.1e} to {f['high']:.1e}" for f in found)))
+    rows.append(("products for a map, mean", *(f"{f['products']:.1f}" for f in found)))
+    return markdown(["", *(f'"{basis}"' for basis in bases)], rows)
+
+
 def _share(share: float) -> str:
     return f"{share:.0%}".replace("%", " %") if share else ""
 
@@ -160,6 +180,7 @@ TABLES: dict[str, Callable[[Data], list[str]]] = {
     **{f"smooth.{key}": lambda data, key=key: smooth_table(data, key) for key in ("resnet50.n5", "resnet50.n50")},
     "startup.imports": imports_table,
     "startup.cold": cold_table,
+    "certificates": certificates_table,
 }
 """The tables by the names that markers have."""
 

@@ -1,6 +1,6 @@
 """How often is a certificate wrong?
 
-    python -m bench.certificates --seed 1 --count 10000 --bounds estimated proven
+    python -m bench.certificates --seed 1 --count 10000
 
 Each problem is a function of the seed and its number. What was judged is kept line by line in a file, so that a run
 that was cut short goes on where it stopped.
@@ -72,28 +72,35 @@ def interval(wrong: int, count: int) -> tuple[float, float]:
 
 
 def figures(verdicts: list[Verdict]) -> dict[str, dict[str, float]]:
-    """Count what was wrong, by the basis that the certificates name."""
+    """Count what was wrong, by the basis that the certificates name: all problems, and those in float32."""
     found: dict[str, dict[str, float]] = {}
     for basis in sorted({v.basis for v in verdicts}):
         some = [v for v in verdicts if v.basis == basis]
-        wrong = [v for v in some if v.wrong]
-        low, high = interval(len(wrong), len(some))
-        found[basis] = {
-            "problems": len(some),
-            "certified": sum(v.holds for v in some),
-            "wrong": len(wrong),
-            "low": low,
-            "high": high,
-            "gap_wrong": sum(v.gap_wrong for v in some),
-            "worst_ratio": max((v.ratio for v in wrong), default=0.0),
-            "support_wrong": sum(v.support_wrong > 0 for v in some),
-            "bound_wrong": sum(v.bound_wrong for v in some),
-            "worst_bound": max((v.shortfall for v in some if v.bound_wrong), default=0.0),
-            "path_points": sum(v.path_points for v in some),
-            "path_wrong": sum(v.path_wrong for v in some),
-            "unsettled": sum(v.unsettled for v in some),
-        }
+        found[basis] = _counts(some)
+        found[f"{basis}-float32"] = _counts([v for v in some if "float32" in v.traits])
     return found
+
+
+def _counts(some: list[Verdict]) -> dict[str, float]:
+    wrong = [v for v in some if v.wrong]
+    low, high = interval(len(wrong), len(some))
+    return {
+        "problems": len(some),
+        "certified": sum(v.holds for v in some),
+        "not_bounded": sum(v.relative_gap is None for v in some),
+        "wrong": len(wrong),
+        "low": low,
+        "high": high,
+        "gap_wrong": sum(v.gap_wrong for v in some),
+        "worst_ratio": max((v.ratio for v in wrong), default=0.0),
+        "support_wrong": sum(v.support_wrong > 0 for v in some),
+        "bound_wrong": sum(v.bound_wrong for v in some),
+        "worst_bound": max((v.shortfall for v in some if v.bound_wrong), default=0.0),
+        "path_points": sum(v.path_points for v in some),
+        "path_wrong": sum(v.path_wrong for v in some),
+        "unsettled": sum(v.unsettled for v in some),
+        "products": sum(v.products for v in some) / max(1, len(some)),
+    }
 
 
 def table(found: dict[str, dict[str, float]]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import secondsight as ss
@@ -13,6 +13,9 @@ from bench.certificates.truth import Dense, Surrogate, surrogate
 
 SEED = 0
 """Of the random numbers of explanations, the default of `explain`."""
+
+SMALL = 1e-100
+"""Gradients below this are scaled before they are squared."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,15 @@ def _judged(drawn: Problem, number: int, truth: Surrogate, bound: str) -> Verdic
         e = ss.explain(drawn.classifier(), drawn.x, method, target=drawn.target, seed=SEED)
     assert isinstance(e, ss.SecondOrderExplanation)
     certificate = e.certificate
-    dense = Dense(truth, e.groups, e.lambda1, e.lambda2)
-    delta = e.delta.double().flatten().numpy()
+    # Objectives are squares of gradients, which may underflow. With g and lambda1 times a scale, maps are times it.
+    largest = float(abs(truth.g).max())
+    scale = 2.0 ** -math.floor(math.log2(largest)) if 0 < largest < SMALL else 1.0
+    truth = replace(truth, g=truth.g * scale)
+    dense = Dense(truth, e.groups, e.lambda1 * scale, e.lambda2)
+    delta = e.delta.double().flatten().numpy() * scale
     value, noise = dense.value(delta), dense.rounding(delta)
     finite = math.isfinite(certificate.gap)
+    gap = certificate.gap if scale == 1 or not finite else certificate.relative_gap * abs(value)
     missing, support_wrong, unsettled = 0.0, 0, False
     if dense.mu > 0:
         optimum = dense.optimum()
@@ -88,8 +96,11 @@ def _judged(drawn: Problem, number: int, truth: Surrogate, bound: str) -> Verdic
         missing = max(0.0, optimum.value - value)
         zero, nonzero = (mask.flatten().numpy() for mask in (certificate.support.zero, certificate.support.nonzero))
         support_wrong = int((zero & optimum.nonzero).sum() + (nonzero & optimum.zero).sum())
-        unsettled = finite and missing <= certificate.gap + noise < missing + optimum.gap - noise
-    points = [(p, Dense(truth, e.groups, p.lambda1, e.lambda2), p.delta.double().flatten().numpy()) for p in e.path]
+        unsettled = finite and missing <= gap + noise < missing + optimum.gap - noise
+    points = [
+        (p, Dense(truth, e.groups, p.lambda1 * scale, e.lambda2), p.delta.double().flatten().numpy() * scale)
+        for p in e.path
+    ]
     return Verdict(
         number=number,
         kind=drawn.kind,
@@ -100,12 +111,12 @@ def _judged(drawn: Problem, number: int, truth: Surrogate, bound: str) -> Verdic
         relative_gap=certificate.relative_gap if math.isfinite(certificate.relative_gap) else None,
         true_gap=missing / abs(value) if value else 0.0,
         products=e.products,
-        gap_wrong=finite and (dense.mu <= 0 or missing > certificate.gap + noise),
+        gap_wrong=finite and (dense.mu <= 0 or missing > gap + noise),
         support_wrong=support_wrong,
         bound_wrong=certificate.top_eigenvalue_bound < truth.top * (1 - 1e-12),
-        path_wrong=sum(p.objective > d.value(map_) + d.rounding(map_) for p, d, map_ in points),
+        path_wrong=sum(p.objective * scale * scale > d.value(map_) + d.rounding(map_) for p, d, map_ in points),
         path_points=len(points),
-        ratio=missing / certificate.gap if certificate.gap and missing > noise else 0.0,
+        ratio=missing / gap if gap and missing > noise else 0.0,
         shortfall=1 - certificate.top_eigenvalue_bound / truth.top if truth.top > 0 else 0.0,
         unsettled=bool(unsettled),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class SecondsightError(Exception):
     """The base of every error that secondsight raises."""
@@ -24,6 +26,17 @@ class InputError(SecondsightError, ValueError):
         """
         super().__init__(f"{argument} must be {may_be}, not {was}")
         self.argument = argument
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let copies and other processes have the message: it is not what the constructor takes."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(cls: type[InputError], arguments: tuple[Any, ...], state: dict[str, Any]) -> InputError:
+    error = cls.__new__(cls, *arguments)
+    error.args = arguments
+    error.__dict__.update(state)
+    return error
 
 
 class ImageError(SecondsightError, ValueError):

@@ -96,6 +96,7 @@ def _with_curvature(
 ) -> SecondOrderExplanation:
     """Solve definition 3: fix lambda2, solve the path of lambda1, choose one map, and certify it."""
     unit = build.curvature_unit
+    bound, rounding = _bound(method, H, unit)
     solver = CasoSolver(
         gradient=build.unit_gradient,
         H=MeteredOperator(shared, method.max_products, surrogate.request.progress, unit),
@@ -106,8 +107,8 @@ def _with_curvature(
         tolerance=method.tolerance,
         seed=surrogate.request.seed,
         dtype=build.dtype,
-        bound=_bound(method, H, unit),
-        softmax=build.softmax_rounding(H.uncertainty),
+        bound=bound,
+        softmax=build.softmax_rounding(rounding, H.uncertainty),
         notes=list(surrogate.notes),
     )
     solver.fix_lambda2()  # theorem 3: the objective is concave where lambda2 > L/2
@@ -125,9 +126,15 @@ def _with_curvature(
     )
 
 
-def _bound(method: CASO, H: LossHessian, unit: float) -> TopBound:
-    """Choose what the certificate rests on: a proven bound where it is asked for, or costs little."""
+def _bound(method: CASO, H: LossHessian, unit: float) -> tuple[TopBound, float]:
+    """Choose what the certificate rests on, and say how far the logits may be off.
+
+    The bound is proven where that is asked for, or costs little.
+    """
     if method.bound == "proven" or (method.bound == "auto" and is_small(H)):
-        top, negative = proven_bounds(H)
-        return Proven(Bounds(top / unit, negative / unit))
-    return Probable(method.failure) if method.bound == "probable" else Estimated()
+        rounding = H.logit_rounding(careful=True)
+        top, negative = proven_bounds(H, rounding)
+        return Proven(Bounds(top / unit, negative / unit)), rounding
+    if method.bound == "probable":
+        return Probable(method.failure), H.logit_rounding(careful=True)
+    return Estimated(), H.logit_rounding(careful=False)

@@ -44,6 +44,7 @@ class AveragedHessian(LossHessian):
         # Without noise, all copies are one.
         self.noise = noise if noise.deviation > 0 else replace(noise, n=1)
         self._kept: list[Linearisation] = []
+        self._logit_rounding = 0.0
 
     @property
     def gradient(self) -> Tensor:
@@ -55,12 +56,24 @@ class AveragedHessian(LossHessian):
         """1 - p_y, averaged over the copies."""
         return float(self._gradient_and_uncertainty[-1])
 
+    def logit_rounding(self, careful: bool) -> float:
+        """The largest of all copies."""
+
+        def look(hessian: LossHessian) -> Tensor:
+            self._logit_rounding = max(self._logit_rounding, hessian.linear.logit_rounding(careful))
+            return torch.zeros(1, dtype=torch.float64, device=self.linear.jacobian.solver_device)
+
+        if careful:
+            self._average(look)
+        return self._logit_rounding
+
     @cached_property
     def _gradient_and_uncertainty(self) -> Tensor:
         """Both from one pass over the copies."""
 
         def both(hessian: LossHessian) -> Tensor:
             gradient = hessian.gradient
+            self._logit_rounding = max(self._logit_rounding, hessian.linear.logit_rounding(careful=False))
             return torch.cat([gradient, hessian.linear.uncertainty.to(gradient)])
 
         return self._average(both)

@@ -70,14 +70,18 @@ def is_small(hessian: LossHessian) -> bool:
     return hessian.size <= FEW_ENTRIES or (has_factor and hessian.linear.classes <= FEW_CLASSES)
 
 
-def proven_bounds(hessian: LossHessian) -> tuple[float, float]:
+def proven_bounds(hessian: LossHessian, logit_rounding: float) -> tuple[float, float]:
     """Bound the largest eigenvalue and minus the smallest one from all of H, with an allowance for rounding.
 
     It takes c backward passes, or d products where H has no factor or d is smaller.
+
+    Args:
+        hessian: H.
+        logit_rounding: how far the logits may be off.
     """
     eps = torch.finfo(hessian.linear.x.dtype).eps
     # Logits that are off by t make every probability, and H, at most exp(2t) times as large.
-    softmax = math.exp(2 * hessian.linear.logit_rounding)
+    softmax = math.exp(2 * logit_rounding)
     blocks = hessian.factor_blocks()
     if blocks is not None and hessian.linear.classes <= max(hessian.size, FEW_CLASSES):
         # As a prediction gets certain, B leaves float32's range.

@@ -74,11 +74,17 @@ class Linearisation:
         """The inputs, with batch dimension."""
         return self.jacobian.x
 
-    @property
-    def logit_rounding(self) -> float:
-        """How far rounding may move a logit."""
-        logits = self.jacobian.logits
-        return LOGIT_STEPS * torch.finfo(logits.dtype).eps * float(logits.abs().max())
+    def logit_rounding(self, careful: bool) -> float:
+        """Estimate how far rounding may move a logit.
+
+        Args:
+            careful: look at W'x, too. It is larger than the logits where a bias cancels it. It takes a product.
+        """
+        size = float(self.jacobian.logits.abs().max())
+        if careful:
+            x = self.x.flatten(1).to(self.jacobian.solver_device).double()
+            size = max(size, float(self.jacobian.jvp(x[None]).abs().max()))
+        return LOGIT_STEPS * torch.finfo(self.x.dtype).eps * size
 
     def loss_cotangent(self) -> Tensor:
         """Compute p - y, its entry at the target as minus the sum of the others.

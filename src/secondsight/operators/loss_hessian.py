@@ -42,6 +42,10 @@ class LossHessian(SymmetricOperator):
         """1 - p_y, averaged where H is."""
         return float(self.linear.uncertainty)
 
+    def logit_rounding(self, careful: bool) -> float:
+        """Estimate how far rounding may move a logit. `careful`: by what cancels in it, too, which takes a product."""
+        return self.linear.logit_rounding(careful)
+
     @property
     def shared_jacobian(self) -> Jacobian | None:
         """The Jacobian W whose passes the products of several inputs can share, for H = W (diag p - pp') W'.

@@ -198,7 +198,8 @@ class CasoSolver:
         exact = delta.double()
         quadratic = model.quadratic(exact)
         objective = self.problem.objective(exact, quadratic, lambda1)
-        rounding = self._objective_rounding(objective, self.basis.factor_rounding())
+        error = self.basis.factor_error
+        rounding = self._objective_rounding(objective, error * (error + 2 * math.sqrt(self.basis.size)))
         return Point(lambda1, delta, objective, self.sparsity(delta), rounding)
 
     def _certify(self, points: list[Point]) -> list[Point]:
@@ -223,7 +224,7 @@ class CasoSolver:
         )
 
     def _objective_rounding(self, objective: Objective, product: float) -> float:
-        """Estimate how far rounding may have raised an objective, given that of a product with a unit vector."""
+        """Estimate how far rounding may have raised an objective, given that of H's form at a unit vector."""
         length = math.sqrt(objective.square)
         gradient = self.basis.measured_rounding() * float(self.gradient.norm())
         gradient += self.softmax.error(self.top, objective.quadratic)

@@ -59,6 +59,7 @@ class KrylovBasis:
         magnified: how many times larger the rounding of each product is than that of a product with a unit vector. A
             vector of which little is new is divided by that little, and takes over the rounding of the others.
         probe: which vector was drawn at random, orthogonal to those before it; None: none was.
+        factor_error: how far rounding may have moved the factor that was computed last.
     """
 
     def __init__(self, like: Tensor, dtype: torch.dtype = torch.float64) -> None:
@@ -67,6 +68,7 @@ class KrylovBasis:
         self.products = like.new_empty(0, len(like))
         self.magnified = like.new_empty(0)
         self.probe: int | None = None
+        self.factor_error = 0.0
         eps = torch.finfo(dtype).eps
         self.rounding = ROUNDING_STEPS * eps
         self.dependent = max(DEPENDENT, DEPENDENT_STEPS * eps)
@@ -128,10 +130,6 @@ class KrylovBasis:
     def size(self) -> float:
         """The length of the longest product with a unit vector: a lower bound of H's norm, nearly that."""
         return float(self.products.norm(dim=1).max()) if len(self) else 0.0
-
-    def factor_rounding(self) -> float:
-        """Estimate how far rounding may have raised the quadratic form of the factor at a unit vector."""
-        return self.measured_rounding() * self.size * float(self.magnified.max()) if len(self) else 0.0
 
     def measured_rounding(self) -> float:
         """Measure the rounding of products as a share of H's size, by transposes: <z, Hv> = <Hz, v>.
@@ -204,6 +202,7 @@ class KrylovBasis:
         rounding = (mixing * noise[:, None]).square().sum(0)
         large = (values > SMALLEST_CORRELATION) & (rounding <= LARGEST_NOISE * scale.max() ** 2)
         mixing = mixing[:, large]
+        self.factor_error = math.sqrt(float(rounding[large].sum()))
         factor: Tensor = mixing.T @ products
         return factor
 

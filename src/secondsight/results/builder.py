@@ -113,13 +113,14 @@ class ResultBuilder:
         # As a prediction gets certain, H shrinks with g. Without H, lambda2 is a share of |g|^2.
         return self.unit if isinstance(method, CASO) else max(self.unit * self.unit, SMALLEST_UNIT)
 
-    def softmax_rounding(self, uncertainty: float) -> SoftmaxRounding:
-        """Say how far the logits are off, in the units of `unit_gradient` and `curvature_unit`.
+    def softmax_rounding(self, logits: float, uncertainty: float) -> SoftmaxRounding:
+        """Say what logits that are off do, in the units of `unit_gradient` and `curvature_unit`.
 
         Args:
+            logits: how far they are off.
             uncertainty: 1 - p_y, averaged over noisy copies.
         """
-        return SoftmaxRounding(self.linear.logit_rounding, math.sqrt(uncertainty * self.curvature_unit) / self.unit)
+        return SoftmaxRounding(logits, math.sqrt(uncertainty * self.curvature_unit) / self.unit)
 
     def sparsity(self, delta: Tensor) -> float:
         """Count the zeros of a flat map: pixels, or groups."""
