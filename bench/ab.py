@@ -1,16 +1,16 @@
 """Two versions in alternating processes, and the ratio of their times with its 95 % interval.
 
     python -m bench.ab --base COMMIT [--rows caso,cafo,many] [--models lite0,resnet50] [--pairs 20] [--json FILE]
-    python -m bench.ab --rows captum [--models lite0,resnet50] [--pairs 20] [--json FILE]
+    python -m bench.ab --rows captum,probable [--models lite0,resnet50] [--pairs 20] [--json FILE]
 
 For caso, cafo and many, a pair is one process with the code of COMMIT (old) and one with the code of this folder (new).
 For captum both have the code of this folder: `ss.explain` on a list of raw inputs (old) and `CASO(net).attribute` on
-the same inputs as one tensor (new).
+the same inputs as one tensor (new). For probable it is `caso` (old) and `caso(bound=probable)` (new).
 
 Each process loads the network and explains a photograph that does not count. Then they take turns: photograph by
 photograph or, for many and captum, all in one call. The other process waits. Which one begins changes from turn to turn
 and from pair to pair. The ratio is new over old, the mean of the pairs by logarithms, with Student's interval. A row
-passes if the upper end is at most 1.05. Leave the machine alone meanwhile.
+passes if the upper end is at most 1.05, or 2.2 for probable. Leave the machine alone meanwhile.
 
 With --json the pairs are written as they come, and a run that was cut short goes on where it stopped.
 """
@@ -35,11 +35,12 @@ from rich.progress import track
 from scipy.stats import t as student
 
 ROOT = Path(__file__).parents[1]
-LIMIT = 1.05
-PHOTOGRAPHS = {"caso": 8, "cafo": 12, "many": 40, "captum": 16}
+LIMITS = {"caso": 1.05, "cafo": 1.05, "many": 1.05, "captum": 1.05, "probable": 2.2}
+"""What the ratio of each row may be."""
+PHOTOGRAPHS = {"caso": 8, "cafo": 12, "many": 40, "captum": 16, "probable": 8}
 """The photographs of each row: enough that a pair times some seconds."""
 IN_ONE_CALL = ("many", "captum")
-ADAPTER = {"captum": ("captum-list", "captum-tensor")}
+ADAPTER = {"captum": ("captum-list", "captum-tensor"), "probable": ("probable-caso", "probable-probable")}
 """Rows that do not compare two versions of the package: what the two processes serve instead."""
 
 Seconds = list[tuple[float, float]]
@@ -78,7 +79,8 @@ def turns(classifier: Any, row: str) -> Iterator[Callable[[], object]]:
     if row.startswith("captum"):
         yield adapter_turn(classifier, row, inputs)
         return
-    method = "caso" if row == "many" else row
+    named = {"many": "caso", "probable-caso": "caso", "probable-probable": "caso(bound=probable)"}
+    method = named.get(row, row)
     ss.explain(classifier, ss.example_photograph(), method)
     for turn in [inputs] if row in IN_ONE_CALL else inputs:
         yield lambda turn=turn: ss.explain(classifier, turn, method)
@@ -184,17 +186,17 @@ def interval(pairs: Seconds) -> tuple[float, float, float]:
     return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
-def figures(pairs: Seconds) -> dict[str, Any]:
+def figures(row: str, pairs: Seconds) -> dict[str, Any]:
     """The ratio of a row, its interval and the median seconds."""
     ratio, low, high = interval(pairs)
     old, new = (statistics.median(side) for side in zip(*pairs, strict=True))
-    return {"ratio": ratio, "low": low, "high": high, "limit": LIMIT, "pairs": len(pairs), "old": old, "new": new}
+    return {"ratio": ratio, "low": low, "high": high, "limit": LIMITS[row], "pairs": len(pairs), "old": old, "new": new}
 
 
 def verdict(name: str, pairs: Seconds) -> str:
-    """One line on a row."""
-    f = figures(pairs)
-    word = "passes" if f["high"] <= LIMIT else "does not pass"
+    """One line on a row, which is named after its network and itself."""
+    f = figures(name.rpartition("/")[2], pairs)
+    word = "passes" if f["high"] <= f["limit"] else "does not pass"
     times = f"old {f['old']:.2f} s, new {f['new']:.2f} s"
     return f"{name}: {f['ratio']:.3f} [{f['low']:.3f}, {f['high']:.3f}], {f['pairs']} pairs, {times}: {word}"
 
@@ -230,7 +232,8 @@ class Report:
 
     def figures(self, row: str, pairs: Seconds) -> dict[str, Any]:
         """The figures of a row, and what it is compared with."""
-        return figures(pairs) | {"old_code": "explain" if row in ADAPTER else self.commit}
+        old = {"captum": "explain", "probable": "caso"}
+        return figures(row, pairs) | {"old_code": old.get(row, self.commit)}
 
     def line(self, network: str, row: str) -> str:
         """One line on a row."""

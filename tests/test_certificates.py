@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from bench.certificates.__main__ import BOUNDS, campaign, figures, interval
 from bench.certificates.problems import problem
 from bench.certificates.truth import Dense, Surrogate, surrogate
+from bench.certificates.verdicts import Verdict, judge
 
 from reference import GroupQuadratic, Quadratic
 
@@ -56,3 +63,53 @@ def test_linear_networks_have_the_spectrum_that_their_kind_names(kind: str) -> N
             assert values[-2] >= values[-1] * (1 - 1e-4)
         else:
             assert (values > 0.6 * values[-1]).sum() >= 20
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_certificates_of_random_problems_are_right(block: int) -> None:
+    """200 problems of the campaign: estimates may be wrong in one of 1,000, probable bounds in one of 100."""
+    found = [Verdict(**v) for number in range(25 * block, 25 * block + 25) for v in judge(1, number, list(BOUNDS))]
+    assert {v.basis for v in found} == set(BOUNDS)
+    for v in found:
+        assert not v.unsettled
+        if v.basis == "proven":
+            assert (v.wrong, v.bound_wrong, v.path_wrong) == (False, False, 0), v
+    assert sum(v.wrong for v in found) <= 1
+
+
+def test_a_wrong_certificate_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a bound of L that is too low, gaps are too small: the campaign must see it."""
+    bound = "secondsight.optim.eigenvalue_bounds.Proven.at"
+    monkeypatch.setattr(bound, lambda self, basis, psd, lambda2: type(self.bounds)(-1e6 * lambda2, 0.0))
+    assert any(v["gap_wrong"] for number in range(20) for v in judge(1, number, ["proven"]))
+
+
+@pytest.mark.slow
+def test_the_whole_campaign(tmp_path: Path) -> None:
+    """10,000 problems for each basis, some twenty minutes on two cores."""
+    files = ["--kept", str(tmp_path / "verdicts.jsonl"), "--json", str(tmp_path / "figures.json")]
+    command = [sys.executable, "-m", "bench.certificates", "--seed", "1", "--count", "10000", *files]
+    subprocess.run(command, cwd=Path(__file__).parents[1], check=True)
+    found = json.loads((tmp_path / "figures.json").read_text("utf-8"))["figures"]
+    assert [found[basis]["problems"] for basis in BOUNDS] == [10_000] * 3
+    assert found["proven"]["wrong"] == found["proven"]["bound_wrong"] == 0
+    assert found["probable"]["wrong"] <= 100
+    assert found["estimated"]["wrong"] <= 10
+
+
+def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    file = tmp_path / "verdicts.jsonl"
+    first = campaign(1, 3, ["proven"], file, workers=1)
+    with file.open("a") as stream:
+        stream.write('{"number": 3, "cut off')
+    both = campaign(1, 4, ["proven"], file, workers=1)
+    assert [v.number for v in both] == [0, 1, 2, 3]
+    assert both[:3] == first
+    assert figures(both)["proven"]["problems"] == 4
+
+
+def test_the_interval_of_a_share() -> None:
+    assert interval(0, 10_000) == (0.0, pytest.approx(3.7e-4, rel=0.01))
+    low, high = interval(5, 10_000)
+    assert low < 5e-4 < high
+    assert interval(4, 4)[1] == 1.0

@@ -9,11 +9,12 @@ that was cut short goes on where it stopped.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ def campaign(seed: int, count: int, bounds: Sequence[str], file: Path, workers: 
     missing = [(n, [b for b in bounds if (n, b) not in done]) for n in range(count)]
     missing = [(number, left) for number, left in missing if left]
     with file.open("a", encoding="utf-8") as stream:
+        # After a line that was cut short.
+        stream.write("\n")
         for found in track(_judged(seed, missing, workers), "judging", len(missing), console=console, transient=True):
             for verdict in found:
                 stream.write(json.dumps(verdict) + "\n")
@@ -55,13 +58,14 @@ def campaign(seed: int, count: int, bounds: Sequence[str], file: Path, workers: 
 
 
 def _judged(seed: int, missing: list[tuple[int, list[str]]], workers: int) -> Iterator[list[dict[str, Any]]]:
-    # One thread each: the matrices are small, and threads would wait for each other.
-    with ProcessPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        yield from pool.map(partial(_judge, seed), missing, chunksize=8)
-
-
-def _judge(seed: int, missing: tuple[int, list[str]]) -> list[dict[str, Any]]:
-    return judge(seed, *missing)
+    if workers == 1:
+        yield from (judge(seed, *one) for one in missing)
+        return
+    numbers, bounds = zip(*missing, strict=True) if missing else ((), ())
+    # Not forked, because torch's threads do not survive that. One thread each, because the matrices are small.
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawned, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        yield from pool.map(judge, itertools.repeat(seed), numbers, bounds, chunksize=8)
 
 
 def interval(wrong: int, count: int) -> tuple[float, float]:
