@@ -342,7 +342,7 @@ def test_what_torch_lacks_is_found_out_once() -> None:
     net, calls = Once().double(), []
     net.register_forward_pre_hook(lambda *_: calls.append(1))
     model = ss.Classifier(net, input_shape=(6,))
-    e = ss.explain(model, torch.rand(6, dtype=torch.float64), ss.SmoothCASO(n=20, batch_size=1))
+    e = ss.explain(model, torch.rand(6, dtype=torch.float64), ss.SmoothCASO(n=20, batch_size=1, bound="estimated"))
     assert len(calls) <= 20 * (e.products + 1) + 10
 
 
