@@ -112,7 +112,7 @@ class Estimated(TopBound):
         """Add the margin. None can be given where many eigenvalues crowd the top and the margin is small."""
         spectrum = estimate(basis, psd)
         margin = max(0.0, lambda2 - spectrum.top_bound / 2)
-        if margin < UNSEEN * spectrum.top and size_beside_gradient(basis) > CROWDED * spectrum.top:
+        if margin < UNSEEN * spectrum.top and size_beside_gradient(basis, margin) > CROWDED * spectrum.top:
             return Bounds(math.inf, spectrum.negative)
         return Bounds(spectrum.top_bound + margin, 0.0 if psd else spectrum.negative + margin)
 

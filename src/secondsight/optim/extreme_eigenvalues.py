@@ -22,8 +22,8 @@ LEAST_PRODUCTS = {True: 3, False: 6}
 MOST_PRODUCTS = {True: 8, False: 16}
 """The most products of an exploration, about three times the fewest. What is not settled then widens the bound."""
 
-HIDING = 0.5
-"""Where H beside g is larger than this share of L, one more product looks there."""
+HIDING = 1.0
+"""Where H beside g has a Frobenius norm of more than this share of L, one more product looks there."""
 
 ROOMY = 2.0
 """Where 2 lambda2 - L is this many times L, no hidden eigenvalue of the sizes that were met can matter."""
@@ -102,12 +102,24 @@ def random_vector(like: Tensor, seed: int) -> Tensor:
     return torch.randn(len(like), generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(like)
 
 
-def size_beside_gradient(basis: KrylovBasis) -> float:
-    """Estimate the Frobenius norm of H restricted to what is orthogonal to g, from the product of the random probe."""
+def size_beside_gradient(basis: KrylovBasis, known: float = -1.0) -> float:
+    """Estimate the Frobenius norm of H restricted to what is orthogonal to g, from the product of the random probe.
+
+    Args:
+        basis: what is known of H.
+        known: eigenvectors that are known with a residual of at most this do not count.
+    """
     if basis.probe is None:
         return 0.0
     before, product = basis.vectors[: basis.probe], basis.products[basis.probe]
     rest = product - (before @ product) @ before
+    size = float(rest.norm()) * math.sqrt(len(product) - basis.probe)
+    if known < 0 or size == 0:
+        return size
+    values, vectors, residuals = basis.ritz_vectors()
+    settled = residuals <= known
+    parts = values[settled] * (vectors[settled] @ basis.vectors[basis.probe])
+    rest = rest - parts @ vectors[settled]
     return float(rest.norm()) * math.sqrt(len(product) - basis.probe)
 
 

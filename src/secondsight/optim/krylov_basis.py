@@ -165,6 +165,13 @@ class KrylovBasis:
             self._ritz = self._pair(values[0], coefficients[:, 0]), self._pair(values[-1], coefficients[:, -1])
         return self._ritz
 
+    def ritz_vectors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute all Ritz values, their unit vectors as rows, and the lengths of their residuals."""
+        values, coefficients = torch.linalg.eigh(self.projected())
+        vectors = coefficients.T @ self.vectors
+        residuals = coefficients.T @ self.products - values[:, None] * vectors
+        return values, vectors, residuals.norm(dim=1)
+
     def _pair(self, value: Tensor, coefficients: Tensor) -> RitzPair:
         vector = coefficients @ self.vectors
         residual = coefficients @ self.products - value * vector
