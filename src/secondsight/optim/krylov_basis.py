@@ -77,6 +77,8 @@ class KrylovBasis:
     def _invalidate(self) -> None:
         """Drop what was computed from fewer vectors."""
         self._projected: Tensor | None = None
+        self._size: float | None = None
+        self._measured: float | None = None
         self._ritz: tuple[RitzPair, RitzPair] | None = None
         self._factors: dict[float, Tensor] = {}
 
@@ -129,9 +131,17 @@ class KrylovBasis:
     @property
     def size(self) -> float:
         """The length of the longest product with a unit vector: a lower bound of H's norm, nearly that."""
-        return float(self.products.norm(dim=1).max()) if len(self) else 0.0
+        if self._size is None:
+            self._size = float(self.products.norm(dim=1).max()) if len(self) else 0.0
+        return self._size
 
     def measured_rounding(self) -> float:
+        """Measure the rounding of products as a share of H's size, once for this basis."""
+        if self._measured is None:
+            self._measured = self._measure_rounding()
+        return self._measured
+
+    def _measure_rounding(self) -> float:
         """Measure the rounding of products as a share of H's size, by transposes: <z, Hv> = <Hz, v>.
 
         z is the random probe. In a random direction every error of a product shows with the same share of its length.
