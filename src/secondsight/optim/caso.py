@@ -93,8 +93,9 @@ class CasoSolver:
 
     def choose(self, rule: LambdaRule) -> Path:
         """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the proof is good."""
+        guesses: dict[float, Tensor] = {}
         while True:
-            model = NystromModel(self.problem, self.basis)
+            model = NystromModel(self.problem, self.basis, guesses)
             path = rule.choose(functools.partial(self._solve_at, model), self.penalty.lambda1_max(self.gradient))
             if not self.H.left:
                 return path
@@ -105,6 +106,7 @@ class CasoSolver:
                 return path
             if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
                 return path.replacing({path.index: self._finish(point)})
+            guesses = {point.lambda1: point.delta for point in path.points}
 
     def certify_path(self, path: Path) -> Path:
         """Certify every point of the path in one go, and solve the points that fail again on the enlarged basis."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from secondsight.operators.base import SymmetricOperator
-from secondsight.optim.krylov_basis import KrylovBasis, top_of_factor
+from secondsight.optim.krylov_basis import KrylovBasis
 
 SETTLED = 0.125
 """Bounds within this share of 2 lambda2 - L (2 c1 by default) are good enough: gaps grow by at most a seventh."""
@@ -55,7 +55,7 @@ def estimate(basis: KrylovBasis, psd: bool) -> Spectrum:
     low, high = basis.ritz()
     top = max(high.value, 0.0)
     if psd:
-        top = max(top, top_of_factor(basis.factor())[0])
+        top = max(top, basis.top()[0])
         return Spectrum(top, max(top, high.value + high.residual), 0.0)
     return Spectrum(top, max(top, high.value + high.residual), max(0.0, low.residual - low.value))
 
@@ -92,7 +92,7 @@ def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: 
         if aside:
             looked_aside, rows = True, basis.products[basis.probe][None]
         else:
-            rows = top_of_factor(basis.factor())[1][None] if H.psd else basis.products[known:]
+            rows = basis.top()[1][None] if H.psd else basis.products[known:]
         rows, known = basis.new_directions(rows), len(basis)
         basis.append(rows, (H @ rows.T).T)
 
@@ -111,16 +111,17 @@ def size_beside_gradient(basis: KrylovBasis, known: float = -1.0) -> float:
     """
     if basis.probe is None:
         return 0.0
-    before, product = basis.vectors[: basis.probe], basis.products[basis.probe]
-    rest = product - (before @ product) @ before
-    size = float(rest.norm()) * math.sqrt(len(product) - basis.probe)
-    if known < 0 or size == 0:
-        return size
-    values, vectors, residuals = basis.ritz_vectors()
-    settled = residuals <= known
-    parts = values[settled] * (vectors[settled] @ basis.vectors[basis.probe])
-    rest = rest - parts @ vectors[settled]
-    return float(rest.norm()) * math.sqrt(len(product) - basis.probe)
+    product = basis.products[basis.probe]
+    along = basis.vectors @ product
+    # In the coordinates of the basis, because its vectors are long.
+    known_part = along.clone()
+    known_part[basis.probe :] = 0
+    if known >= 0:
+        values, coordinates, residuals = basis.ritz_coordinates()
+        settled = coordinates[:, residuals <= known]
+        known_part += settled @ (values[residuals <= known] * settled[basis.probe])
+    square = float(product @ product - 2 * known_part @ along + known_part @ known_part)
+    return math.sqrt(max(square, 0.0) * (len(product) - basis.probe))
 
 
 def _may_hide(basis: KrylovBasis, top: float, margin: Margin) -> bool:

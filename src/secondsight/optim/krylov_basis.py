@@ -26,6 +26,9 @@ DEPENDENT = 1e-5
 DEPENDENT_STEPS = 1e4
 """The same threshold in units of the precision, for products in less than float64: 1e-3 in float32."""
 
+ORTHOGONAL = 1e-15
+"""Unit vectors whose product is below this are orthogonal, as far as float64 can tell."""
+
 LARGEST_ROUNDING = 1e-2
 """A product whose rounding was magnified to more than this share of H's size is left out."""
 
@@ -79,6 +82,7 @@ class KrylovBasis:
         self._projected: Tensor | None = None
         self._size: float | None = None
         self._measured: float | None = None
+        self._top: tuple[float, Tensor] | None = None
         self._ritz: tuple[RitzPair, RitzPair] | None = None
         self._factors: dict[float, Tensor] = {}
 
@@ -117,6 +121,9 @@ class KrylovBasis:
             v, hv, rounding = row / norm, product / norm, 1.0
             for _ in range(2):
                 overlap = self.vectors @ v
+                # Rows of `new_directions` are orthogonal already.
+                if not bool((overlap.abs() > ORTHOGONAL).any()):
+                    break
                 v = v - overlap @ self.vectors
                 hv = hv - overlap @ self.products
                 rounding += float(overlap.abs() @ self.magnified)
@@ -175,12 +182,14 @@ class KrylovBasis:
             self._ritz = self._pair(values[0], coefficients[:, 0]), self._pair(values[-1], coefficients[:, -1])
         return self._ritz
 
-    def ritz_vectors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute all Ritz values, their unit vectors as rows, and the lengths of their residuals."""
-        values, coefficients = torch.linalg.eigh(self.projected())
-        vectors = coefficients.T @ self.vectors
-        residuals = coefficients.T @ self.products - values[:, None] * vectors
-        return values, vectors, residuals.norm(dim=1)
+    def ritz_coordinates(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute all Ritz values, the coordinates of their unit vectors in V as columns, and their residuals' lengths.
+
+        Residuals are lengths of products less what lies along the vector: known to some 1e-8 of H's size.
+        """
+        values, coordinates = torch.linalg.eigh(self.projected())
+        squares = (coordinates * (self.products @ self.products.T @ coordinates)).sum(0)
+        return values, coordinates, (squares - values.square()).clamp(min=0).sqrt()
 
     def _pair(self, value: Tensor, coefficients: Tensor) -> RitzPair:
         vector = coefficients @ self.vectors
@@ -223,9 +232,17 @@ class KrylovBasis:
         factor: Tensor = mixing.T @ products
         return factor
 
+    def top(self) -> tuple[float, Tensor]:
+        """Compute the largest eigenvalue and unit eigenvector of the factor's U'U, for H >= 0.
 
-def top_of_factor(factor: Tensor) -> tuple[float, Tensor]:
-    """Compute the largest eigenvalue and unit eigenvector of U'U: a lower bound of L, never below the Ritz value."""
+        It is a lower bound of L, never below the Ritz value.
+        """
+        if self._top is None:
+            self._top = _top_of_factor(self.factor())
+        return self._top
+
+
+def _top_of_factor(factor: Tensor) -> tuple[float, Tensor]:
     if len(factor) == 0:
         return 0.0, factor.new_zeros(factor.shape[1])
     values, rotation = torch.linalg.eigh(factor @ factor.T)

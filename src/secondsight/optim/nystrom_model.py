@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,25 +21,30 @@ class NystromModel:
     (2 lambda2 + shift) I - U'U. Solving it never overshoots, and is exact once the optimum lies in the basis.
     """
 
-    def __init__(self, problem: Problem, basis: KrylovBasis) -> None:
-        """Compute the factor U of the basis. The basis must not be empty."""
+    def __init__(self, problem: Problem, basis: KrylovBasis, guesses: Mapping[float, Tensor] | None = None) -> None:
+        """Compute the factor U of the basis, which must not be empty. `guesses`: maps by lambda1 to start from."""
         self.problem = problem
         self.shift = problem.negative
         self.a = 2 * problem.lambda2 + self.shift
         self.factor = basis.factor(self.shift)
-        # Bounds of |g + U'z|_i, by which entries that must be zero are left out: |g_i| and the length of column U_i.
-        self._sizes = problem.gradient.abs()
-        self._reach = self.factor.square().sum(0).sqrt_()
+        self._guesses = guesses or {}
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
 
+    @cached_property
+    def _bounds(self) -> tuple[Tensor, Tensor]:
+        """What bounds |g + U'z|_i, so that entries that must be zero are left out: |g_i|, the length of column U_i."""
+        return self.problem.gradient.abs(), self.factor.square().sum(0).sqrt_()
+
     def solve(self, lambda1: float) -> Tensor:
-        """Compute the model's optimal map, warm-started from the larger values of lambda1 that were solved before."""
+        """Compute the model's optimal map, warm-started from a guess or from larger values of lambda1."""
         z, delta = self._solve_from(self._start(lambda1), lambda1)
         self._solved.append((lambda1, z))
         return delta
 
     def _start(self, lambda1: float) -> Tensor:
-        """Extrapolate from the two nearest larger values of lambda1, no further than they are apart."""
+        """Take z = UD of a guess, else extrapolate from the two nearest larger values, no further than they are apart."""
+        if lambda1 in self._guesses:
+            return self.factor @ self._guesses[lambda1].double()
         nearest = sorted((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
         near, z = nearest[0]
         # The last entry stands for lambda1 = infinity.
@@ -57,7 +64,8 @@ class NystromModel:
         g, factor, penalty = self.problem.gradient, self.factor, self.problem.penalty
         length = 2 * float(start.norm()) + self._first_length(lambda1)
         while penalty.separable:
-            columns = (self._sizes + length * self._reach > lambda1).nonzero()[:, 0]
+            sizes, reach = self._bounds
+            columns = (sizes + length * reach > lambda1).nonzero()[:, 0]
             if 2 * len(columns) > len(g):
                 break
             z, kept = semismooth_newton(g[columns], factor[:, columns], self.a, lambda1, start, penalty)
