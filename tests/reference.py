@@ -138,6 +138,83 @@ def _block_maximiser(values: Tensor, slope: Tensor, weight: float) -> Tensor:
     return high * slope / (high * values + weight)
 
 
+@dataclass(frozen=True)
+class WindowQuadratic:
+    """maximise g'D + 1/2 D'HD - P(D) - lambda2 |D|^2, P the proximal average of the N^2 cuts of a picture into squares.
+
+    Everything is written out: a map for each cut, whose mean is D. `shift` is what was added to 2 lambda2 where P was
+    taken: a = 2 lambda2 + shift, and P(D) + a/2 |D|^2 is the least mean over the cuts of a/2 |D_s|^2 + their penalty.
+    """
+
+    g: Tensor
+    h: Tensor
+    shape: tuple[int, int, int]
+    side: int
+    lambda1: float
+    lambda2: float
+    shift: float = 0.0
+
+    @property
+    def a(self) -> float:
+        return 2 * self.lambda2 + self.shift
+
+    def cuts(self) -> list[Tensor]:
+        """For each of the N^2 cuts the number of each entry's square."""
+        channels, height, width = self.shape
+        rows, columns = torch.arange(height)[:, None], torch.arange(width)
+        found = []
+        for down in range(self.side):
+            for right in range(self.side):
+                label = (rows + down) // self.side * (width + self.side) + (columns + right) // self.side
+                found.append(label.expand(channels, height, width).flatten().unique(return_inverse=True)[1])
+        return found
+
+    def shrunk(self, y: Tensor) -> Tensor:
+        """S(y_s, lambda1) for a y of each cut: every square is shortened by lambda1 sqrt(channels) N."""
+        weight = self.lambda1 * self.shape[0] ** 0.5 * self.side
+        rows = []
+        for row, cut in zip(y, self.cuts(), strict=True):
+            lengths = torch.zeros(int(cut.max()) + 1, dtype=y.dtype).index_add(0, cut, row**2).sqrt()[cut]
+            rows.append(torch.where(lengths > weight, row * (1 - weight / lengths), 0.0))
+        return torch.stack(rows)
+
+    def conjugate(self, y: Tensor) -> float:
+        """Psi*(y): the mean over the cuts of |S_s(y)|^2 / (2a)."""
+        return float(self.shrunk(y.expand(self.side**2, -1)).square().sum()) / (2 * self.a * self.side**2)
+
+    def best_map(self, y: Tensor) -> Tensor:
+        """The map that maximises y'D - Psi(D): the mean of the cuts' own."""
+        return self.shrunk(y.expand(self.side**2, -1)).mean(0) / self.a
+
+    def conjugate_bound(self, delta: Tensor, y: Tensor) -> float:
+        """An upper bound of the objective at D, for any y: Psi(D) >= y'D - Psi*(y)."""
+        quadratic = delta @ self.h @ delta / 2 + self.shift * delta @ delta / 2
+        return float(self.g @ delta + quadratic - y @ delta) + self.conjugate(y)
+
+    def objective(self, delta: Tensor, y: Tensor) -> float:
+        """The objective at D: the least of `conjugate_bound` over y, by gradient steps from a y near by."""
+        for _ in range(20_000):
+            step = self.a * (delta - self.best_map(y))
+            y = y + step
+            if float(step.abs().max()) <= 1e-14 * (1e-30 + float(y.abs().max())):
+                break
+        return self.conjugate_bound(delta, y)
+
+    def optimum(self) -> Tensor:
+        """The fixed point of D = S(g + (H + shift I) D) / a, a contraction, until nothing moves."""
+        delta = torch.zeros_like(self.g)
+        for _ in range(100_000):
+            before, delta = delta, self.best_map(self.g + self.h @ delta + self.shift * delta)
+            if float((delta - before).abs().max()) <= 1e-15 * (1e-30 + float(delta.abs().max())):
+                return delta
+        raise AssertionError("the fixed point was not reached")
+
+    def best_value(self) -> float:
+        """The objective at the optimum, where y = g + (H + shift I) D is the one of `conjugate_bound`."""
+        delta = self.optimum()
+        return self.conjugate_bound(delta, self.g + self.h @ delta + self.shift * delta)
+
+
 class DenseOperator(SymmetricOperator):
     """A matrix that is there as a whole, as the solver's H."""
 

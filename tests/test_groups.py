@@ -198,7 +198,7 @@ def test_curvature_is_the_derivative_of_the_threshold(seed: int, d: int, most: i
     penalty = GroupLasso(partition(seed, d, most))
     y, factor = noise(seed, d), noise(seed + 1, 3 * d).reshape(3, d)
     derivative = torch.autograd.functional.jacobian(lambda y: penalty.threshold(y, lambda1), y)
-    found = penalty.curvature(factor, penalty.threshold(y, lambda1), lambda1)
+    found = penalty.shrink(y, lambda1).curvature(factor)
     torch.testing.assert_close(found, factor @ derivative @ factor.T, rtol=1e-9, atol=1e-11)
 
 

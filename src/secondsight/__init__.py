@@ -29,7 +29,7 @@ if typing.TYPE_CHECKING:
     from secondsight.model.classifier import Classifier
     from secondsight.model.images import example_photograph
     from secondsight.operators.input_hessian import InputHessian, input_hessian
-    from secondsight.optim.duality_gap import Support
+    from secondsight.optim.proof import Support
     from secondsight.path_sweep import Sweep, sweep
     from secondsight.presets import PRESETS
     from secondsight.results.certificate import Certificate
@@ -95,7 +95,7 @@ _HOMES = {
     "model.classifier": ("Classifier",),
     "model.images": ("example_photograph",),
     "operators.input_hessian": ("InputHessian", "input_hessian"),
-    "optim.duality_gap": ("Support",),
+    "optim.proof": ("Support",),
     "path_sweep": ("Sweep", "sweep"),
     "presets": ("PRESETS",),
     "results.certificate": ("Certificate",),

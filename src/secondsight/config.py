@@ -285,9 +285,10 @@ class CAFO(Method):
     groups: Groups = option(
         "none",
         group_labels_or_word,
-        "Features that stand or fall together: the channels of a pixel, squares of that side, superpixels (SLIC, some "
-        "200; superpixels:500 for more), or those with the same whole number in an array of the input's shape.",
-        "none|pixel|patch:SIDE|superpixels|FILE.npy",
+        "Features that stand or fall together: the channels of a pixel, squares of that side side by side (patch) or at "
+        "every position (window), superpixels (SLIC, some 200; superpixels:500 for more), or those with the same whole "
+        "number in an array of the input's shape.",
+        "none|pixel|patch:SIDE|window:SIDE|superpixels|FILE.npy",
     )
     sparsity_range: tuple[float, float] = option(
         (0.75, 1.0),

@@ -1,7 +1,8 @@
-"""Which entries of an input stand or fall together: from what a user asks for to the group number of each entry."""
+"""Which entries of an input stand or fall together: from what a user asks for to labels, or to the side of windows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from secondsight.option_types import GROUPS_MAY_BE, parse_groups
 Groups = str | Tensor | NDArray[np.integer] | tuple[Any, ...] | None
 """What may be asked for: a word, or an array with the number of each entry's group."""
 
+NO_PICTURES = "none or a label array for inputs that are no pictures"
+"""What an error message says that groups may be where the input is no picture."""
+
 SUPERPIXELS = 200
 """How many superpixels there are by default: parts of objects in a photograph of 224 pixels."""
 
@@ -22,14 +26,33 @@ COMPACTNESS = 10.0
 """SLIC's weight of nearness against likeness of colour: its usual value."""
 
 
+def window_side(groups: Groups, shape: Sequence[int]) -> int | None:
+    """Read the side of sliding windows for an input of this shape. None: the groups are no windows.
+
+    Windows of one pixel do not overlap: they are the groups "pixel".
+    """
+    kind, side = parse_groups(groups) if isinstance(groups, str) else ("", None)
+    if kind != "window" or side is None:
+        return None
+    if len(shape) != 3:
+        raise InputError("groups", NO_PICTURES, repr(groups))
+    if side > min(shape[1:]):
+        most = f"a window of at most {min(shape[1:])} pixels for an input of {shape[1]} x {shape[2]}"
+        raise InputError("groups", most, repr(groups))
+    return side if side > 1 else None
+
+
 def group_labels(groups: Groups, x: Tensor) -> Tensor | None:
-    """Number the group of each entry of x, from 0 without holes. None: every entry is a group of its own."""
+    """Number the group of each entry of x, from 0 without holes.
+
+    None: every entry is a group of its own, or groups are sliding windows.
+    """
     if groups is None or isinstance(groups, str):
         kind, number = ("none", None) if groups is None else parse_groups(groups)
-        if kind == "none":
+        if kind == "none" or window_side(groups, x.shape) is not None:
             return None
         if x.ndim != 3:
-            raise InputError("groups", "none or a label array for inputs that are no pictures", repr(groups))
+            raise InputError("groups", NO_PICTURES, repr(groups))
         labels = _of_picture(kind, number, x).expand(x.shape)
     else:
         labels = _as_tensor(groups)
@@ -68,7 +91,7 @@ def _as_tensor(groups: Tensor | NDArray[np.integer] | tuple[Any, ...]) -> Tensor
 def _of_picture(kind: str, number: int | None, x: Tensor) -> Tensor:
     height, width = x.shape[1:]
     rows, columns = torch.arange(height)[:, None], torch.arange(width)
-    if kind == "pixel":
+    if kind in ("pixel", "window"):
         return rows * width + columns
     if kind == "patch" and number is not None:
         return (rows // number) * -(-width // number) + columns // number

@@ -153,7 +153,7 @@ def distance_from_edge(name: str, value: Any) -> str | float:
     return value
 
 
-GROUPS_MAY_BE = "none, pixel, patch:SIDE, superpixels, superpixels:COUNT, or an array of whole numbers"
+GROUPS_MAY_BE = "none, pixel, patch:SIDE, window:SIDE, superpixels, superpixels:COUNT, or an array of whole numbers"
 """What an error message says that groups may be."""
 
 
@@ -176,12 +176,12 @@ def group_labels_or_word(name: str, value: Any) -> Value:
 
 def parse_groups(groups: str) -> tuple[str, int | None]:
     """Split a word for groups into its kind and its number."""
-    found = re.fullmatch(r"(none|pixel|patch|superpixels)(?::(\d+))?", groups.strip())
+    found = re.fullmatch(r"(none|pixel|patch|window|superpixels)(?::(\d+))?", groups.strip())
     if found is None:
         raise InputError("groups", GROUPS_MAY_BE, repr(groups))
     kind, text = found.groups()
     count = None if text is None else int(text)
-    if (kind == "patch" and text is None) or (kind in ("none", "pixel") and text is not None) or count == 0:
+    if (kind in ("patch", "window") and text is None) or (kind in ("none", "pixel") and text is not None) or count == 0:
         raise InputError("groups", GROUPS_MAY_BE, repr(groups))
     return kind, count
 

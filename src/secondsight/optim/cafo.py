@@ -7,10 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from secondsight.optim.duality_gap import DualityGap, Support
+from secondsight.optim.duality_gap import DualityGap
 from secondsight.optim.path import Point, Solve
 from secondsight.optim.penalties import Penalty
 from secondsight.optim.problem import Problem
+from secondsight.optim.proof import Origin, Support
 
 
 def cafo_solver(
@@ -30,11 +31,13 @@ def cafo_solver(
     def solve(lambda1: float) -> Point:
         delta = penalty.threshold(gradient, lambda1).div_(2 * lambda2).to(dtype)
         nonzero = delta.bool()
+        origin = Origin(gradient, lambda1, 2 * lambda2) if penalty.overlapping else None
         return Point(
             lambda1,
             delta,
-            problem.objective(delta.double(), 0.0, lambda1),
-            sparsity(delta),
+            problem.objective(delta.double(), 0.0, lambda1, origin),
+            sparsity(delta) if origin is None else penalty.zero_share(origin),
+            origin=origin,
             gap=DualityGap(0.0, 0.0, Support(nonzero=nonzero, zero=~nonzero)),
         )
 

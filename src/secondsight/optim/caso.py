@@ -26,6 +26,7 @@ from secondsight.optim.nystrom_model import NystromModel
 from secondsight.optim.path import Path, Point
 from secondsight.optim.penalties import Penalty
 from secondsight.optim.problem import C1, Objective, Problem
+from secondsight.optim.proof import Origin
 from secondsight.optim.softmax_rounding import SoftmaxRounding
 
 LARGEST_BASIS = 48
@@ -63,6 +64,7 @@ class CasoSolver:
         asymmetry: how far products contradict each other, where nothing can be certified because of that.
         top: the L that lambda2 was set from.
         problem: g, the penalty, lambda2 and the bounds that the basis gives now.
+        fixed_shift: what makes H semidefinite, where the penalty depends on it: fixed with lambda2. None: it does not.
     """
 
     gradient: Tensor
@@ -81,6 +83,7 @@ class CasoSolver:
     asymmetry: float = field(init=False, default=0.0)
     top: float = field(init=False)
     problem: Problem = field(init=False)
+    fixed_shift: float | None = field(init=False, default=None)
 
     def fix_lambda2(self) -> None:
         """Find L from the first products, and set lambda2 = L/2 + c1 once and for all (theorem 3)."""
@@ -90,6 +93,9 @@ class CasoSolver:
         self.top, lambda2 = self._lambda2(spectrum)
         self.dtype = map_dtype(self.dtype, lambda2)
         self.problem = self._problem(lambda2)
+        if self.penalty.overlapping:
+            self.fixed_shift = self.problem.negative
+            self.problem = replace(self.problem, fixed_shift=self.fixed_shift)
 
     def choose(self, rule: LambdaRule) -> Path:
         """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the proof is good."""
@@ -193,16 +199,20 @@ class CasoSolver:
         """State the problem with the bounds that the basis gives now."""
         bounds = self.bound.at(self.basis, self.H.psd, lambda2)
         rounding = math.exp(2 * self.softmax.logits) * (1 + self.basis.measured_rounding())
-        return Problem(self.gradient, self.penalty, lambda2, bounds.top * rounding, bounds.negative * rounding)
+        bound, negative = bounds.top * rounding, bounds.negative * rounding
+        return Problem(self.gradient, self.penalty, lambda2, bound, negative, self.fixed_shift)
 
     def _solve_at(self, model: NystromModel, lambda1: float) -> Point:
-        delta = model.solve(lambda1).to(self.dtype)
+        solution, origin = model.solve(lambda1)
+        delta = solution.to(self.dtype)
         exact = delta.double()
-        quadratic = model.quadratic(exact)
-        objective = self.problem.objective(exact, quadratic, lambda1)
+        objective = self.problem.objective(exact, model.quadratic(exact), lambda1, origin)
         error = self.basis.factor_error
         rounding = self._objective_rounding(objective, error * (error + 2 * math.sqrt(self.basis.size)))
-        return Point(lambda1, delta, objective, self.sparsity(delta), rounding)
+        return Point(lambda1, delta, objective, self._sparsity(delta, origin), rounding, origin=origin)
+
+    def _sparsity(self, delta: Tensor, origin: Origin | None) -> float:
+        return self.sparsity(delta) if origin is None else self.penalty.zero_share(origin)
 
     def _certify(self, points: list[Point]) -> list[Point]:
         """Take the exact products at the points, add them to the basis, and certify the points."""
@@ -216,13 +226,15 @@ class CasoSolver:
         if product is None:
             return point
         delta = point.delta.double()
-        objective = self.problem.objective(delta, float(delta @ product), point.lambda1)
+        objective = self.problem.objective(delta, float(delta @ product), point.lambda1, point.origin)
         return replace(
             point,
             product=product,
             objective=objective,
             rounding=self._objective_rounding(objective, self.basis.measured_rounding() * self.basis.size),
-            gap=duality_gap(self.problem, delta, product, point.lambda1, self._rounding(delta, product)),
+            gap=duality_gap(
+                self.problem, delta, product, point.lambda1, self._rounding(delta, product), point.origin
+            ),
         )
 
     def _objective_rounding(self, objective: Objective, product: float) -> float:
@@ -244,10 +256,12 @@ class CasoSolver:
         """Run FISTA from where the basis could not get any further."""
         if point.product is None or point.gap is None:
             return point
-        start = Iterate(point.delta.double(), point.product, point.gap.relative_gap)
+        start = Iterate(point.delta.double(), point.product, point.gap.relative_gap, point.origin)
         best = fista(self.problem, self.H, start, point.lambda1, self.tolerance, self.dtype, self._rounding)
         delta = best.delta.to(self.dtype)
-        finished = self._certified(replace(point, delta=delta, sparsity=self.sparsity(delta)), best.product)
+        sparsity = self._sparsity(delta, best.origin)
+        finished = replace(point, delta=delta, sparsity=sparsity, origin=best.origin)
+        finished = self._certified(finished, best.product)
         return min(point, finished, key=lambda p: math.inf if p.gap is None else p.gap.relative_gap)
 
 

@@ -15,15 +15,17 @@ from torch import Tensor
 from secondsight.optim.duality_gap import duality_gap
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.problem import Problem
+from secondsight.optim.proof import Origin
 
 
 @dataclass(frozen=True)
 class Iterate:
-    """A map, its exact product HD, and its certified relative gap."""
+    """A map, its exact product HD, its certified relative gap and, where blocks overlap, where it comes from."""
 
     delta: Tensor
     product: Tensor
     relative_gap: float
+    origin: Origin | None = None
 
 
 def fista(
@@ -37,7 +39,7 @@ def fista(
 ) -> Iterate:
     """Return the best iterate by certified gap.
 
-    The step is 1 / (2 lambda2 + negative), the inverse of an upper bound of Q's eigenvalues. The momentum restarts
+    The step is 1 / a, a = 2 lambda2 + shift, the inverse of an upper bound of Q's eigenvalues. The momentum restarts
     whenever it points against the last step (O'Donoghue and Candes, 2015).
 
     Args:
@@ -49,13 +51,13 @@ def fista(
         dtype: the precision that maps are rounded to before their products are taken.
         error: how long the rounding error of g + HD may be, from D and HD.
     """
-    upper = 2 * problem.lambda2 + problem.negative
+    a, penalty = problem.a, problem.penalty
     delta, h_delta = start.delta, start.product
     y, h_y, t = delta, h_delta, 1.0
     best = start
     while best.relative_gap > tolerance and H.left:
-        ascent = problem.gradient - 2 * problem.lambda2 * y + h_y
-        new = problem.penalty.threshold(y + ascent / upper, lambda1 / upper).to(dtype).double()
+        pull = problem.gradient + h_y + problem.shift * y
+        new = (penalty.threshold(pull, lambda1) / a).to(dtype).double()
         if torch.equal(new, y):
             break
         h_new = H @ new
@@ -66,7 +68,8 @@ def fista(
         momentum = (t - 1) / t_new
         y, h_y = new + momentum * step, h_new + momentum * h_step
         delta, h_delta, t = new, h_new, t_new
-        gap = duality_gap(problem, delta, h_delta, lambda1, error(delta, h_delta)).relative_gap
+        origin = Origin(pull, lambda1, a) if penalty.overlapping else None
+        gap = duality_gap(problem, delta, h_delta, lambda1, error(delta, h_delta), origin).relative_gap
         if gap < best.relative_gap:
-            best = Iterate(delta, h_delta, gap)
+            best = Iterate(delta, h_delta, gap, origin)
     return best

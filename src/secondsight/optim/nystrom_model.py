@@ -11,6 +11,7 @@ from torch import Tensor
 
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.problem import Problem
+from secondsight.optim.proof import Origin
 from secondsight.optim.semismooth_newton import semismooth_newton
 
 
@@ -24,8 +25,7 @@ class NystromModel:
     def __init__(self, problem: Problem, basis: KrylovBasis, guesses: Mapping[float, Tensor] | None = None) -> None:
         """Compute the factor U of the basis, which must not be empty. `guesses`: maps by lambda1 to start from."""
         self.problem = problem
-        self.shift = problem.negative
-        self.a = 2 * problem.lambda2 + self.shift
+        self.shift, self.a = problem.shift, problem.a
         self.factor = basis.factor(self.shift)
         self._guesses = guesses or {}
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
@@ -35,11 +35,17 @@ class NystromModel:
         """What bounds |g + U'z|_i, so that entries that must be zero are left out: |g_i|, the length of column U_i."""
         return self.problem.gradient.abs(), self.factor.square().sum(0).sqrt_()
 
-    def solve(self, lambda1: float) -> Tensor:
-        """Compute the model's optimal map, warm-started from a guess or from larger values of lambda1."""
+    def solve(self, lambda1: float) -> tuple[Tensor, Origin | None]:
+        """Compute the model's optimal map, warm-started from a guess or from larger values of lambda1.
+
+        Where blocks overlap, also say where the map comes from.
+        """
         z, delta = self._solve_from(self._start(lambda1), lambda1)
         self._solved.append((lambda1, z))
-        return delta
+        return delta, self._origin(z, lambda1) if self.problem.penalty.overlapping else None
+
+    def _origin(self, z: Tensor, lambda1: float) -> Origin:
+        return Origin(torch.addmv(self.problem.gradient, self.factor.T, z), lambda1, self.a)
 
     def _start(self, lambda1: float) -> Tensor:
         """Take z = UD of a guess, else extrapolate from the two nearest larger values, no further than they are apart."""

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from secondsight.optim.duality_gap import DualityGap
 from secondsight.optim.problem import Objective
+from secondsight.optim.proof import Origin
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Point:
         rounding: how far rounding may have raised the objective.
         product: HD, where it was taken at this very map.
         gap: the proof, where HD was taken at this very map.
+        origin: where the map comes from, where blocks overlap.
     """
 
     lambda1: float
@@ -32,6 +34,7 @@ class Point:
     rounding: float = 0.0
     product: Tensor | None = None
     gap: DualityGap | None = None
+    origin: Origin | None = None
 
     def certified_to(self, tolerance: float) -> bool:
         """Whether the relative gap is proven to be at most `tolerance`."""

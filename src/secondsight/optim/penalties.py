@@ -1,12 +1,27 @@
-"""The sparsity penalty: all that the solvers need to know of lambda1 |D|_1 and of its group version."""
+"""The sparsity penalty: all that the solvers need to know of lambda1 |D|_1 and of its group version.
+
+Blocks of entries partition the input here. Windows, which overlap, are in `sliding_windows.py`.
+
+The proof. With a = 2 lambda2, Q = aI - H >= mu I, w = g - QD and any v in the dual ball of radius lambda1,
+
+    gap(D) <= |w - v|^2 / (2 mu) + sum_i (lambda1 |D_i| - v_i D_i)      and      |D - D*| <= sqrt(2 gap / mu).
+
+Only the exact product HD enters, never an approximation of H, and no term can be negative. If g + HD is only known up
+to an error e, |w - v| + |e| takes the place of |w - v|: the bound holds for every v.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
+
+from secondsight.optim.proof import Evidence, Origin, Proof, Support
 
 LATEST_END = 0.9
 """The last lambda1 of the path over lambda1_max where all groups are alike: a path needs some room."""
@@ -15,19 +30,39 @@ PATH_END = 0.01
 """The last lambda1 of the automatic path over lambda1_max: below a hundredth, maps are dense and hardly change."""
 
 
-class Penalty(ABC):
-    """lambda1 times a weighted sum of norms of blocks of entries. The blocks partition the entries.
+DUAL_ROUNDING = 1e-12
+"""Float64 rounding may leave a block of v this share inside the dual ball although it lies on the edge."""
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """S(y, lambda1), and what Newton's method needs around it.
 
     Attributes:
-        weights: the weight of each entry's block, or 1 for all.
-        separable: whether every entry is a block of its own, so that some entries can be solved without the others.
+        value: S(y, lambda1).
+        energy: 2a Psi*(y), one number, with Psi* the conjugate of a/2 |D|^2 plus the penalty: the square of S where
+            blocks partition the input.
+        curvature: from a factor U to U J U', where J is the derivative of S at y.
     """
 
-    weights: Tensor | float
+    value: Tensor
+    energy: Tensor
+    curvature: Callable[[Tensor], Tensor]
+
+
+class Penalty(ABC):
+    """What lambda1 multiplies.
+
+    Attributes:
+        separable: whether every entry is a block of its own, so that some entries can be solved without the others.
+        overlapping: whether blocks overlap. Then a map is only understood together with its `Origin`.
+    """
+
     separable = False
+    overlapping = False
 
     @abstractmethod
-    def value(self, delta: Tensor) -> float:
+    def value(self, delta: Tensor, origin: Origin | None = None) -> float:
         """Compute the penalty of a map, without lambda1."""
 
     @abstractmethod
@@ -39,12 +74,48 @@ class Penalty(ABC):
         """Where the automatic path ends, as a share of lambda1_max."""
 
     @abstractmethod
-    def project(self, y: Tensor, lambda1: float) -> Tensor:
-        """Project on the dual ball: no block is longer than lambda1 times its weight."""
+    def shrink(self, y: Tensor, lambda1: float) -> Shrunk:
+        """Compute S(y, lambda1) with exact zeros, and what Newton's method needs around it."""
+
+    def threshold(self, y: Tensor, lambda1: float) -> Tensor:
+        """Compute S(y, lambda1) alone. S(y, lambda1) / a is the best map for g = y without H."""
+        return self.shrink(y, lambda1).value
 
     @abstractmethod
-    def threshold(self, y: Tensor, lambda1: float) -> Tensor:
-        """Compute S(y, lambda1) = y - project(y, lambda1), the proximal operator, with exact zeros."""
+    def prove(self, evidence: Evidence) -> Proof:
+        """Bound how far a map is from the optimum, and what that says of the optimum's zeros."""
+
+    def zero_share(self, origin: Origin) -> float:
+        """Count the zero blocks of a map, as a share, where blocks overlap."""
+        raise NotImplementedError
+
+    def pixel_norms(self, origin: Origin) -> Tensor:
+        """Compute the mean norm of the blocks of each pixel, where blocks overlap."""
+        raise NotImplementedError
+
+
+def path_end(lengths: Tensor) -> float:
+    """Where CAFO keeps three groups of four, as a share of lambda1_max, given the length of each group.
+
+    Norms of groups are more alike than entries are: most of two decades would be full maps.
+    """
+    largest = float(lengths.max())
+    share = float(lengths.quantile(0.25)) / largest if largest > 0 else 0.0
+    return min(LATEST_END, max(PATH_END, share))
+
+
+class BlockPenalty(Penalty):
+    """A weighted sum of norms of blocks of entries. The blocks partition the entries.
+
+    Attributes:
+        weights: the weight of each entry's block, or 1 for all.
+    """
+
+    weights: Tensor | float
+
+    @abstractmethod
+    def project(self, y: Tensor, lambda1: float) -> Tensor:
+        """Project on the dual ball: no block is longer than lambda1 times its weight. S(y) = y - project(y)."""
 
     @abstractmethod
     def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:
@@ -54,23 +125,28 @@ class Penalty(ABC):
     def norms(self, y: Tensor) -> Tensor:
         """Compute for each entry the norm of its block."""
 
-    @abstractmethod
-    def curvature(self, factor: Tensor, thresholded: Tensor, lambda1: float) -> Tensor:
-        """Compute U J U', where J is the derivative of the threshold at the point where it gave `thresholded`."""
+    def prove(self, evidence: Evidence) -> Proof:
+        """Prove by the v that the optimality conditions suggest."""
+        delta, lambda1, mu = evidence.delta, evidence.lambda1, evidence.mu
+        w = evidence.pull - 2 * evidence.lambda2 * delta
+        v = self.project(w + mu * delta, lambda1)
+        distance, slack = float((w - v).norm()), self.slack(delta, v, lambda1)
+        gap = (distance + evidence.error) ** 2 / (2 * mu) + slack
+        dual_radius = math.sqrt(2 * (2 * evidence.lambda2 + evidence.negative) * gap)
+        support = Support(
+            nonzero=self.norms(delta) > math.sqrt(2 * gap / mu),
+            zero=self.norms(v) + dual_radius < lambda1 * self.weights * (1 - DUAL_ROUNDING),
+        )
+        return Proof(gap, distance**2 / (2 * mu) + slack, support)
 
 
-def penalty_of(groups: Tensor | None) -> Penalty:
-    """Make the penalty of these groups, a number for each entry. None: every entry is a group of its own."""
-    return L1() if groups is None else GroupLasso(groups.flatten())
-
-
-class L1(Penalty):
+class L1(BlockPenalty):
     """Every entry is a block of its own: lambda1 |D|_1."""
 
     weights = 1.0
     separable = True
 
-    def value(self, delta: Tensor) -> float:
+    def value(self, delta: Tensor, origin: Origin | None = None) -> float:
         """Sum the absolute values."""
         return float(delta.abs().sum())
 
@@ -86,9 +162,10 @@ class L1(Penalty):
         """Clip every entry."""
         return y.clamp(-lambda1, lambda1)
 
-    def threshold(self, y: Tensor, lambda1: float) -> Tensor:
+    def shrink(self, y: Tensor, lambda1: float) -> Shrunk:
         """Shrink every entry by lambda1."""
-        return softshrink(y, lambda1)
+        value = softshrink(y, lambda1)
+        return Shrunk(value, value @ value, lambda factor: self._curvature(factor, value))
 
     def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:
         """Sum lambda1 |D_i| - v_i D_i over the entries."""
@@ -98,14 +175,14 @@ class L1(Penalty):
         """The absolute values."""
         return y.abs()
 
-    def curvature(self, factor: Tensor, thresholded: Tensor, lambda1: float) -> Tensor:
+    def _curvature(self, factor: Tensor, thresholded: Tensor) -> Tensor:
         """Compute U_A U_A', where A are the entries that are not zero."""
         # Compared into a float tensor, because multiplying by booleans takes twice as long.
         active = torch.ne(thresholded, 0, out=torch.empty_like(thresholded))
         return (factor * active) @ factor.T
 
 
-class GroupLasso(Penalty):
+class GroupLasso(BlockPenalty):
     """lambda1 sum_j w_j |D_j|, w_j the square root of the size of group j: its entries stand or fall together.
 
     Args:
@@ -119,7 +196,7 @@ class GroupLasso(Penalty):
         self._weights = torch.bincount(labels).double().sqrt()
         self.weights = self._weights[labels]
 
-    def value(self, delta: Tensor) -> float:
+    def value(self, delta: Tensor, origin: Origin | None = None) -> float:
         """Sum the weighted norms of the groups."""
         return float(self._weights @ self._norms(delta))
 
@@ -128,14 +205,8 @@ class GroupLasso(Penalty):
         return float(self._lengths(gradient).max())
 
     def path_end(self, gradient: Tensor) -> float:
-        """Where CAFO keeps three groups of four.
-
-        Norms of groups are more alike than entries are: most of two decades would be full maps.
-        """
-        lengths = self._lengths(gradient)
-        largest = float(lengths.max())
-        share = float(lengths.quantile(0.25)) / largest if largest > 0 else 0.0
-        return min(LATEST_END, max(PATH_END, share))
+        """Where CAFO keeps three groups of four."""
+        return path_end(self._lengths(gradient))
 
     def _lengths(self, y: Tensor) -> Tensor:
         """Compute the norm of each group over its weight. lambda1 is compared with it."""
@@ -145,10 +216,11 @@ class GroupLasso(Penalty):
         """Shorten the groups that are too long."""
         return y * self._share(y, lambda1)[self.labels]
 
-    def threshold(self, y: Tensor, lambda1: float) -> Tensor:
+    def shrink(self, y: Tensor, lambda1: float) -> Shrunk:
         """Shorten every group by lambda1 times its weight."""
         # Adding 0 turns -0 into 0.
-        return y * (1 - self._share(y, lambda1))[self.labels] + 0.0
+        value = y * (1 - self._share(y, lambda1))[self.labels] + 0.0
+        return Shrunk(value, value @ value, lambda factor: self._curvature(factor, value, lambda1))
 
     def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:
         """Sum lambda1 w_j |D_j| - v_j'D_j over the groups."""
@@ -159,7 +231,7 @@ class GroupLasso(Penalty):
         """The norm of the group of each entry."""
         return self._norms(y)[self.labels]
 
-    def curvature(self, factor: Tensor, thresholded: Tensor, lambda1: float) -> Tensor:
+    def _curvature(self, factor: Tensor, thresholded: Tensor, lambda1: float) -> Tensor:
         """Add up J_j = (1 - s) I + s (projection on y_j) over the groups, with s = lambda1 w_j / |y_j|."""
         # |y_j| = |S_j| + lambda1 w_j, S_j the thresholded group.
         norms = self._norms(thresholded)

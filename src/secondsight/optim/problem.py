@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from secondsight.optim.penalties import Penalty
+from secondsight.optim.proof import Origin
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Problem:
         top_bound: upper bound of the largest eigenvalue L of H; infinite where there is none.
         negative: upper bound of -(smallest eigenvalue of H), 0 for a semidefinite H. 2 lambda2 + negative bounds Q from
             above.
+        fixed_shift: the shift of a penalty that depends on it. None: the shift is `negative`.
     """
 
     gradient: Tensor
@@ -92,6 +94,17 @@ class Problem:
     lambda2: float
     top_bound: float = 0.0
     negative: float = 0.0
+    fixed_shift: float | None = None
+
+    @property
+    def shift(self) -> float:
+        """What makes H + shift I semidefinite."""
+        return self.negative if self.fixed_shift is None else self.fixed_shift
+
+    @property
+    def a(self) -> float:
+        """What the threshold S is divided by: D = S(g + (H + shift I) D, lambda1) / a at the optimum."""
+        return 2 * self.lambda2 + self.shift
 
     @property
     def mu(self) -> float:
@@ -101,13 +114,13 @@ class Problem:
         """
         return 2 * self.lambda2 - self.top_bound
 
-    def objective(self, delta: Tensor, quadratic: float, lambda1: float) -> Objective:
+    def objective(self, delta: Tensor, quadratic: float, lambda1: float, origin: Origin | None = None) -> Objective:
         """Compute the objective at a map whose D'HD is `quadratic`."""
         return Objective(
             linear=float(self.gradient @ delta),
             quadratic=quadratic,
             square=float(delta @ delta),
-            penalty=self.penalty.value(delta),
+            penalty=self.penalty.value(delta, origin),
             lambda1=lambda1,
             lambda2=self.lambda2,
         )

@@ -1,8 +1,8 @@
 """CASO on a low-rank Hessian U'U by semismooth Newton in as many unknowns as U has rows.
 
-    phi(z) = 1/2 |z|^2 - 1/(2a) |S(g + U'z, lambda1)|^2        D(z) = S(g + U'z, lambda1) / a
+    phi(z) = 1/2 |z|^2 - Psi*(g + U'z)        D(z) = S(g + U'z, lambda1) / a
 
-phi is convex when a exceeds the largest eigenvalue of U'U; its gradient z - U D(z) vanishes where D(z) is optimal.
+where Psi*(y) = |S(y, lambda1)|^2 / (2a), unless groups overlap. phi is convex when a exceeds the largest eigenvalue of U'U; its gradient z - U D(z) vanishes where D(z) is optimal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from secondsight.optim.penalties import Penalty
+from secondsight.optim.penalties import Penalty, Shrunk
 
 MAX_STEPS = 60
 """Two to seven steps are usual with a warm start: this only guards against a search that rounding keeps alive."""
@@ -33,19 +33,19 @@ def semismooth_newton(
 ) -> tuple[Tensor, Tensor]:
     """Minimise phi by Newton steps with an Armijo line search, and return the minimiser z and the map D(z)."""
     z = start
-    phi, thresholded = _phi(gradient, factor, a, lambda1, z, penalty)
+    phi, shrunk = _phi(gradient, factor, a, lambda1, z, penalty)
     for _ in range(MAX_STEPS):
-        slope = z - factor @ thresholded / a
+        slope = z - factor @ shrunk.value / a
         if float(slope @ slope) <= NEGLIGIBLE * abs(phi):
             break
-        hessian = torch.eye(len(z)).to(z) - penalty.curvature(factor, thresholded, lambda1) / a
+        hessian = torch.eye(len(z)).to(z) - shrunk.curvature(factor) / a
         step = torch.linalg.solve(hessian, slope)
         descent = float(slope @ step)
         last = descent <= INVISIBLE * abs(phi)
         t = 1.0
         while True:
             z_new = z - t * step
-            phi_new, thresholded = _phi(gradient, factor, a, lambda1, z_new, penalty)
+            phi_new, shrunk = _phi(gradient, factor, a, lambda1, z_new, penalty)
             if last or phi_new <= phi - ARMIJO * t * descent:
                 break
             t /= 2
@@ -53,11 +53,11 @@ def semismooth_newton(
         z, phi = z_new, phi_new
         if last:
             break
-    return z, thresholded / a
+    return z, shrunk.value / a
 
 
 def _phi(
     gradient: Tensor, factor: Tensor, a: float, lambda1: float, z: Tensor, penalty: Penalty
-) -> tuple[float, Tensor]:
-    thresholded = penalty.threshold(torch.addmv(gradient, factor.T, z), lambda1)
-    return float(z @ z) / 2 - float(thresholded @ thresholded) / (2 * a), thresholded
+) -> tuple[float, Shrunk]:
+    shrunk = penalty.shrink(torch.addmv(gradient, factor.T, z), lambda1)
+    return float(z @ z) / 2 - float(shrunk.energy) / (2 * a), shrunk

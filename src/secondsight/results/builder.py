@@ -17,13 +17,13 @@ from torch import Tensor
 
 from secondsight.config import CAFO, CASO, Method
 from secondsight.errors import ALL_ZERO, Caution
-from secondsight.groups import group_labels, zero_share
+from secondsight.groups import group_labels, window_side, zero_share
 from secondsight.operators.linearisation import Linearisation
-from secondsight.optim.duality_gap import Support
+from secondsight.optim.proof import Support
 from secondsight.optim.eigenvalue_bounds import Basis
 from secondsight.optim.lambda_choice import PAPER_START, FixedRule, HighestLossRule, KneeRule, LambdaRule, PaperRule
 from secondsight.optim.path import Path, Point
-from secondsight.optim.penalties import penalty_of
+from secondsight.optim.penalty_choice import penalty_of
 from secondsight.optim.problem import C1
 from secondsight.optim.softmax_rounding import SoftmaxRounding
 from secondsight.request import Request
@@ -78,7 +78,9 @@ class ResultBuilder:
         self.unit_gradient = gradient / self.unit
         self.shape, self.dtype = linear.x.shape[1:], linear.x.dtype
         self.groups = group_labels(self.method.groups, linear.x[0])
-        self.penalty = penalty_of(None if self.groups is None else self.groups.to(gradient.device))
+        self.window = window_side(self.method.groups, self.shape)
+        labels = None if self.groups is None else self.groups.to(gradient.device)
+        self.penalty = penalty_of(labels, self.window, self.shape)
 
     def rule(self) -> LambdaRule:
         """Make the rule that chooses lambda1, in the units of `unit_gradient`."""
@@ -170,6 +172,7 @@ class ResultBuilder:
             "lambda2": lambda2,
             "path": tuple(self._path_point(p, dtype) for p in path.points),
             "groups": self.groups,
+            "window_norms": self._window_norms(point, dtype),
             "notes": tuple(all_notes),
         }
 
@@ -192,6 +195,7 @@ class ResultBuilder:
             objective=(point.objective.value - point.rounding) * self._map_unit * self.unit,
             relative_gap=None if point.gap is None else point.gap.relative_gap,
             delta=self._map(point, dtype),
+            window_norms=self._window_norms(point, dtype),
         )
 
     @property
@@ -202,6 +206,11 @@ class ResultBuilder:
         # Scaling by a power of two is exact.
         delta = self._shaped(point.delta.to(dtype) * self._map_unit, dtype)
         return delta * self.linear.x[0].cpu() if self.method.times_input else delta
+
+    def _window_norms(self, point: Point, dtype: torch.dtype) -> Tensor | None:
+        if point.origin is None:
+            return None
+        return (self.penalty.pixel_norms(point.origin) * self._map_unit).to(dtype).cpu()
 
     def _shaped(self, flat: Tensor, dtype: torch.dtype) -> Tensor:
         return flat.to(dtype).cpu().reshape(self.shape)

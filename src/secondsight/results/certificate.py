@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from secondsight.optim.duality_gap import Support
+from secondsight.optim.proof import Support
 from secondsight.optim.eigenvalue_bounds import Basis
 
 

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from secondsight.config import CAFO, CASO, Method
+from secondsight.groups import window_side, zero_share
 from secondsight.results.certificate import Certificate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+MapKind: TypeAlias = Literal["entries", "groups"]
+"""What one shade of a drawn map stands for."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class PathPoint:
             same estimate as the certificate.
         relative_gap: certified gap over |objective|; None where no exact product was taken at this map.
         delta: the map.
+        window_norms: as in `SparseExplanation`.
     """
 
     lambda1: float
@@ -54,6 +60,7 @@ class PathPoint:
     objective: float
     relative_gap: float | None
     delta: Tensor = field(repr=False)
+    window_norms: Tensor | None = field(repr=False, default=None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,11 +110,26 @@ class Explanation:
                     raise AttributeError(f"the result of {self.method.name} has no {name}: only {methods} have one")
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
-    def map(self) -> NDArray[np.float64]:
-        """Turn the map into shades: 2-D, in [0, 1] (appendix D of the paper)."""
-        from secondsight.plotting.shades import normalise
+    @property
+    def zero_pixels(self) -> float:
+        """The share of pixels that are zero in all channels, whatever the groups; of entries, if this is no picture."""
+        return zero_share(self.delta)
 
-        return normalise(self.delta.numpy())
+    def map(self, kind: MapKind | None = None) -> NDArray[np.float64]:
+        """Turn the map into shades: 2-D, in [0, 1] (appendix D of the paper).
+
+        Args:
+            kind: "entries" shades each pixel by the sum of its absolute values. "groups" shades each group by its norm,
+                one shade for all of its pixels; with windows a pixel has the mean norm of its windows. None: by groups
+                where there are any.
+
+        Raises:
+            InputError: if `kind` is "groups" and the map has none.
+        """
+        from secondsight.plotting.shades import normalise
+        from secondsight.results.strengths import strengths
+
+        return normalise(strengths(self, kind))
 
     def summary(self) -> dict[str, Any]:
         """List everything but the arrays, ready for JSON."""
@@ -155,7 +177,9 @@ class SparseExplanation(Explanation):
         lambda1_max: the smallest whose map is all zero.
         lambda2: the weight of |D|^2: L/2 + c1 (for CAFO: c1), or what was asked for. A note says if it was raised.
         path: maps by falling lambda1.
-        groups: the number of each entry's group; None where every entry stands by itself.
+        groups: the number of each entry's group; None where every entry stands by itself, or groups are windows.
+        window_norms: with `groups="window:N"`, for each pixel the mean norm of the windows that contain it: zero where
+            all of them are. None without windows.
     """
 
     method: CAFO
@@ -166,6 +190,12 @@ class SparseExplanation(Explanation):
     lambda2: float
     path: tuple[PathPoint, ...] = field(repr=False)
     groups: Tensor | None = field(repr=False)
+    window_norms: Tensor | None = field(repr=False, default=None)
+
+    @property
+    def window(self) -> int | None:
+        """The side of the windows; None: there are none."""
+        return window_side(self.method.groups, self.delta.shape)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

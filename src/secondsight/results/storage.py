@@ -17,7 +17,7 @@ from torch import Tensor
 
 from secondsight.config import Method
 from secondsight.errors import InputError, SecondsightError
-from secondsight.optim.duality_gap import Support
+from secondsight.optim.proof import Support
 from secondsight.results.certificate import Certificate
 from secondsight.results.explanation import (
     Explanation,
@@ -30,7 +30,7 @@ from secondsight.results.explanation import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT = 3
+FORMAT = 4
 """Version of the NPZ files: raised whenever older files cannot be read any more."""
 
 KINDS = {kind.__name__: kind for kind in (Explanation, SparseExplanation, SecondOrderExplanation)}
@@ -111,6 +111,8 @@ def _arrays(e: Explanation) -> dict[str, Any]:
         support = certificate.pop("support")
         arrays |= {"support_nonzero": support.nonzero, "support_zero": support.zero}
         arrays["path_deltas"] = torch.stack([point.delta for point in e.path])
+        norms = [point.window_norms for point in e.path if point.window_norms is not None]
+        arrays |= {"path_window_norms": torch.stack(norms)} if norms else {}
         record["certificate"] = certificate
         record["path"] = [[p.lambda1, p.sparsity, p.objective, p.relative_gap] for p in e.path]
     if isinstance(e, SecondOrderExplanation):
@@ -128,10 +130,11 @@ def _result(record: dict[str, Any], arrays: dict[str, Tensor]) -> Explanation:
     if issubclass(kind, SparseExplanation):
         support = Support(arrays["support_nonzero"], arrays["support_zero"])
         values["certificate"] = Certificate(**record["certificate"], support=support)
-        points = zip(record["path"], arrays["path_deltas"], strict=True)
+        norms = arrays.get("path_window_norms", [None] * len(record["path"]))
+        points = zip(record["path"], arrays["path_deltas"], norms, strict=True)
         values["path"] = tuple(
-            PathPoint(lambda1, sparsity, objective, relative_gap, delta)
-            for (lambda1, sparsity, objective, relative_gap), delta in points
+            PathPoint(lambda1, sparsity, objective, relative_gap, delta, windows)
+            for (lambda1, sparsity, objective, relative_gap), delta, windows in points
         )
     if issubclass(kind, SecondOrderExplanation):
         values["second_order"] = SecondOrder(**record["second_order"])

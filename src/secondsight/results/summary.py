@@ -20,6 +20,7 @@ def summary(e: Explanation) -> dict[str, Any]:
         "options": _options(e),
         "seed": e.seed,
         "sparsity": e.sparsity,
+        "zero_pixels": e.zero_pixels,
     }
     if isinstance(e, SparseExplanation):
         certificate = e.certificate
@@ -27,7 +28,7 @@ def summary(e: Explanation) -> dict[str, Any]:
             "lambda1": e.lambda1,
             "lambda1_max": e.lambda1_max,
             "lambda2": e.lambda2,
-            "groups": None if e.groups is None else int(e.groups.max()) + 1,
+            "groups": group_count(e),
             "gap": _finite(certificate.gap),
             "relative_gap": _finite(certificate.relative_gap),
             "tolerance": certificate.tolerance,
@@ -45,6 +46,14 @@ def summary(e: Explanation) -> dict[str, Any]:
             "second_order": e.second_order.sentence,
         }
     return record | {"notes": [str(note) for note in e.notes], "seconds": e.seconds}
+
+
+def group_count(e: SparseExplanation) -> int | None:
+    """Count the groups, or the windows; None where every entry stands by itself."""
+    if e.window is not None:
+        height, width = e.delta.shape[1:]
+        return (height + e.window - 1) * (width + e.window - 1)
+    return None if e.groups is None else int(e.groups.max()) + 1
 
 
 def _options(e: Explanation) -> str:

@@ -1,0 +1,84 @@
+"""What a proof starts from, and what it proves. Each penalty proves in its own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Support:
+    """What the certificate proves of the optimum's zeros: two masks of the input's shape, which never overlap.
+
+    Entries in neither mask are undecided, because the gap is too large to tell.
+
+    Attributes:
+        nonzero: entries that are not zero in the optimal map.
+        zero: entries that are zero in the optimal map.
+    """
+
+    nonzero: Tensor
+    zero: Tensor
+
+    @property
+    def undecided(self) -> Tensor:
+        """Entries of which nothing is proven."""
+        return ~(self.nonzero | self.zero)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a map comes from: D = S(y, lambda1) / a, up to the rounding of D to the precision it is stored in.
+
+    Attributes:
+        y: g + HD as the solver knew it.
+        lambda1: the weight of the penalty.
+        a: what S is divided by, 2 lambda2 + shift.
+    """
+
+    y: Tensor
+    lambda1: float
+    a: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A map and its exact product, with what is known of Q = 2 lambda2 I - H >= mu I.
+
+    Attributes:
+        delta: the map D.
+        pull: g + HD.
+        lambda1: the weight of the penalty.
+        lambda2: the weight of |D|^2.
+        mu: a lower bound of Q's eigenvalues, above 0.
+        negative: an upper bound of -(smallest eigenvalue of H).
+        error: how long the rounding error of `pull` may be.
+        shift: what was added to H to make it semidefinite, where the penalty depends on it.
+        origin: where the map comes from, where the penalty needs to know.
+    """
+
+    delta: Tensor
+    pull: Tensor
+    lambda1: float
+    lambda2: float
+    mu: float
+    negative: float
+    error: float
+    shift: float
+    origin: Origin | None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What follows from the evidence.
+
+    Attributes:
+        gap: an upper bound of optimum minus objective.
+        gap_without_rounding: the same if `error` were 0.
+        support: which entries of the optimum are zero, and which are not.
+    """
+
+    gap: float
+    gap_without_rounding: float
+    support: Support

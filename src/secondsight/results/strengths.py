@@ -1,0 +1,45 @@
+"""What a drawn map shows at each pixel: its entries, or the norm of its group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from secondsight.errors import InputError
+from secondsight.results.explanation import Explanation, MapKind, PathPoint, SparseExplanation
+
+
+def strengths(e: Explanation, kind: MapKind | None = None, point: PathPoint | None = None) -> NDArray[Any]:
+    """Return the values that shades are made of, not yet scaled.
+
+    Args:
+        e: the result.
+        kind: "entries" or "groups". None: groups where there are any.
+        point: a map of the path instead of the chosen one.
+    """
+    if kind not in (None, "entries", "groups"):
+        raise InputError("kind", "entries or groups", repr(kind))
+    delta = e.delta if point is None else point.delta
+    norms = None if kind == "entries" else _group_norms(e, delta, point)
+    if kind == "groups" and norms is None:
+        raise InputError("kind", "'entries', because this map has no groups or was multiplied by the input", "'groups'")
+    shown: NDArray[Any] = (delta if norms is None else norms).numpy()
+    return shown
+
+
+def _group_norms(e: Explanation, delta: Tensor, point: PathPoint | None) -> Tensor | None:
+    """The norm of each pixel's group. None: there are no groups, or an input of its own multiplies each entry."""
+    if not isinstance(e, SparseExplanation) or e.method.times_input:
+        return None
+    windows = e.window_norms if point is None else point.window_norms
+    if windows is not None or e.groups is None:
+        return windows
+    squares = delta.double().square().flatten()
+    labels = e.groups.flatten()
+    norms = torch.zeros(int(labels.max()) + 1, dtype=torch.float64).index_add_(0, labels, squares).sqrt_()
+    each = norms[labels].reshape(delta.shape)
+    # The channels of a pixel may belong to several groups.
+    return each.amax(0) if each.ndim == 3 else each
