@@ -137,7 +137,7 @@ def test_certified_maps_are_optimal(picture: Windowed, lambda1: float) -> None:
 def test_the_gap_bounds_the_truth_at_any_map(
     picture: Windowed, lambda1: float, size: float, rounding: float, seed: int
 ) -> None:
-    """Maps from any y, and rounded afterwards; the objective of the twin is a maximum over y, found by gradient steps."""
+    """Maps from any y, rounded afterwards. The twin's objective is a minimum over y, found by gradient steps."""
     known = picture.known(picture.problem.top / 2 + 10)
     exact = picture.twin(lambda1, known.lambda2, known.shift)
     best = exact.optimum()

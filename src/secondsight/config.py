@@ -36,6 +36,7 @@ from secondsight.option_types import (
     sparsity_weight,
     split_outside,
     whole,
+    whole_or_auto,
     word,
 )
 
@@ -54,6 +55,9 @@ RELATIVE_C1 = "0.25L"
 
 SIGMA = 0.15
 """The paper's noise, over the range of the input."""
+
+GROUPS_METAVAR = "none|pixel|patch:SIDE|window:SIDE|superpixels|FILE.npy"
+"""What `groups` takes on the command line."""
 
 TIMES_INPUT = (
     "Multiply the map by the input. The paper argues against it (appendix D): it sharpens pictures, but dark pixels "
@@ -285,10 +289,10 @@ class CAFO(Method):
     groups: Groups = option(
         "none",
         group_labels_or_word,
-        "Features that stand or fall together: the channels of a pixel, squares of that side side by side (patch) or at "
-        "every position (window), superpixels (SLIC, some 200; superpixels:500 for more), or those with the same whole "
-        "number in an array of the input's shape.",
-        "none|pixel|patch:SIDE|window:SIDE|superpixels|FILE.npy",
+        "Features that stand or fall together: the channels of a pixel; squares of that side, in a grid (patch) or at "
+        "every position (window); superpixels (SLIC, some 200; superpixels:500 for more); or those with the same "
+        "whole number in an array of the input's shape.",
+        GROUPS_METAVAR,
     )
     sparsity_range: tuple[float, float] = option(
         (0.75, 1.0),
@@ -366,8 +370,42 @@ class CASO(CAFO):
         return self.first_order(**(shared | options))
 
 
+def _copies(value: int) -> Any:
+    """Declare how many noisy copies there are."""
+    help = (
+        "How many noisy copies of the input are averaged. auto takes copies until the standard error is at most "
+        "noise_tolerance, or there are 248."
+    )
+    return option(value, whole_or_auto(1), help, "N|auto")
+
+
+def _antithetic(value: bool) -> Any:
+    """Declare whether copies come in pairs."""
+    return option(value, flag, "Take noisy copies in pairs, x + z and x - z. n must then be even.", "")
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothCAFO(CAFO, Smooth):
+class SmoothMap(Smooth):
+    """The options of our own smooth methods: the noise may come in pairs, and its standard error is known."""
+
+    n: int | str = _copies(50)  # type: ignore[assignment]
+    antithetic: bool = _antithetic(False)
+    noise_tolerance: float = option(
+        0.15,
+        number(0.0),
+        "With n=auto, the standard error to reach: how far the norms of the groups of the averaged gradient (without "
+        "groups, its entries) would move with other noise, as a share of their length.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse pairs of an odd number."""
+        super().__post_init__()
+        if self.antithetic and isinstance(self.n, int) and self.n % 2:
+            raise InputError("n", "even where antithetic is set", self.n)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SmoothCAFO(CAFO, SmoothMap):
     """CAFO with the gradient averaged over noisy copies of the input."""
 
     name = "smooth-cafo"
@@ -375,7 +413,22 @@ class SmoothCAFO(CAFO, Smooth):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothCASO(CASO, Smooth):
+class Picture(SmoothCAFO):
+    """A map to look at: SmoothCAFO by sliding windows, and beside it what second order does at the clean input.
+
+    The paper's maps are of single pixels. Windows of 8 x 8 pixels at every position show regions instead.
+    """
+
+    name = "picture"
+    title = "Picture"
+
+    n: int | str = _copies(16)
+    antithetic: bool = _antithetic(True)
+    groups: Groups = option("window:8", group_labels_or_word, CAFO.options()["groups"].help, GROUPS_METAVAR)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SmoothCASO(CASO, SmoothMap):
     """CASO with the gradient and the Hessian averaged over noisy copies of the input."""
 
     name = "smooth-caso"
@@ -384,7 +437,17 @@ class SmoothCASO(CASO, Smooth):
 
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Gradient, SmoothGrad, IntegratedGradients, CAFO, CASO, SmoothCAFO, SmoothCASO)
+    method.name: method
+    for method in (
+        Gradient,
+        SmoothGrad,
+        IntegratedGradients,
+        CAFO,
+        CASO,
+        SmoothCAFO,
+        SmoothCASO,
+        Picture,
+    )
 }
 """All methods by name, in the order that users see them."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secondsight.errors import InputError, SecondsightError
+from secondsight.optim.penalties import L1, GroupLasso, Penalty
+from secondsight.optim.sliding_windows import SlidingWindows
 from secondsight.option_types import GROUPS_MAY_BE, parse_groups
 
 Groups = str | Tensor | NDArray[np.integer] | tuple[Any, ...] | None
@@ -24,6 +27,33 @@ SUPERPIXELS = 200
 
 COMPACTNESS = 10.0
 """SLIC's weight of nearness against likeness of colour: its usual value."""
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The groups of one input.
+
+    Attributes:
+        labels: the number of each entry's group. None: every entry stands by itself, or groups are windows.
+        window: the side of sliding windows. None: there are none.
+        shape: the shape of the input.
+    """
+
+    labels: Tensor | None
+    window: int | None
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, groups: Groups, x: Tensor) -> Grouping:
+        """Find the groups that a user asks for."""
+        return cls(group_labels(groups, x), window_side(groups, x.shape), tuple(x.shape))
+
+    def penalty(self, device: torch.device | None = None) -> Penalty:
+        """Make the penalty of these groups."""
+        if self.window is not None:
+            channels, height, width = self.shape
+            return SlidingWindows((channels, height, width), self.window)
+        return L1() if self.labels is None else GroupLasso(self.labels.flatten().to(device))
 
 
 def window_side(groups: Groups, shape: Sequence[int]) -> int | None:

@@ -78,6 +78,20 @@ def whole(least: int, most: int | None = None, optional: bool = False) -> Check:
     return check
 
 
+def whole_or_auto(least: int) -> Check:
+    """Accept a whole number of at least `least`, or "auto"."""
+    check = whole(least)
+
+    def check_or_auto(name: str, value: Any) -> int | str:
+        if isinstance(value, str):
+            if value != "auto":
+                raise InputError(name, f"auto or a whole number of at least {least}", repr(value))
+            return value
+        return int(check(name, value))
+
+    return check_or_auto
+
+
 def one_of(*choices: str) -> Check:
     """Accept one of these words."""
 

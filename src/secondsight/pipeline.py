@@ -8,14 +8,15 @@ batch come in at `surrogate_at`, and the operator that `share` makes of H takes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
 
 from secondsight.baselines import baseline
 from secondsight.batching.workers import Share
-from secondsight.config import CAFO, CASO, Baseline, Smooth
+from secondsight.config import CAFO, CASO, Baseline, Picture, SmoothMap
+from secondsight.groups import Grouping
 from secondsight.model.classifier import Classifier
 from secondsight.operators.averaged import AveragedHessian
 from secondsight.operators.base import SymmetricOperator
@@ -24,7 +25,7 @@ from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.hessian_choice import choose_hessian
 from secondsight.operators.linearisation import Linearisation, linearise
 from secondsight.operators.loss_hessian import LossHessian
-from secondsight.operators.noise import Noise, deviation_of, fitting_batch_size
+from secondsight.operators.noise import noise_of
 from secondsight.optim.cafo import cafo_solver
 from secondsight.optim.caso import CasoSolver, map_dtype
 from secondsight.optim.eigenvalue_bounds import Bounds, Estimated, Probable, Proven, TopBound
@@ -32,7 +33,14 @@ from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.second_order_angle import angle_without_penalty
 from secondsight.request import Request
 from secondsight.results.builder import ResultBuilder
-from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
+from secondsight.results.explanation import (
+    Explanation,
+    PictureExplanation,
+    SecondOrder,
+    SecondOrderExplanation,
+    Smoothing,
+    SparseExplanation,
+)
 from secondsight.results.sentences import second_order
 
 
@@ -42,75 +50,70 @@ class Surrogate:
 
     request: Request[CAFO]
     linear: Linearisation
+    grouping: Grouping
     g: Tensor
     H: LossHessian | None
     notes: list[str]
+    smoothing: Smoothing | None = None
+
+    def builder(self) -> ResultBuilder:
+        """Prepare the result."""
+        return ResultBuilder(self.linear, self.g, self.request, self.grouping, self.smoothing)
 
 
 def explain_one(model: Classifier, x: Tensor, request: Request[Any]) -> Explanation:
     """Explain one input, without batch dimension. For use inside `model.ready()`."""
     if isinstance(request.method, Baseline):
         return baseline(model, x, request)
-    linear = linearise(model, x[None], request.target, record=isinstance(request.method, CASO))
+    linear = linearise(model, x[None], request.target, record=isinstance(request.method, (CASO, Picture)))
     return maximise(surrogate_at(linear, request))
 
 
 def surrogate_at(linear: Linearisation, request: Request[CAFO]) -> Surrogate:
     """Sections 2 and 3: take g and H of the loss at the input, or averaged over noisy copies of it (definition 4)."""
     method, x, notes = request.method, linear.x[0], list[str]()
+    second_order, grouping = isinstance(method, CASO), Grouping.of(method.groups, x)
     hessian_class: type[LossHessian] = GaussNewton
     if isinstance(method, CASO):
         hessian_class, notes = choose_hessian(linear, method.curvature)
-    if isinstance(method, Smooth):
-        size = method.batch_size or fitting_batch_size(linear.model, x, method.n)
-        noise = Noise(method.n, deviation_of(x, method), request.seed, size)
-        H: LossHessian = AveragedHessian(linear, hessian_class, noise, record=isinstance(method, CASO))
-        g = H.gradient
-    else:
-        H = hessian_class(linear)
-        g = linear.gradient(last=not isinstance(method, CASO))
-    return Surrogate(request, linear, g, H if isinstance(method, CASO) else None, notes)
+    if not isinstance(method, SmoothMap):
+        g = linear.gradient(last=not second_order)
+        return Surrogate(request, linear, grouping, g, hessian_class(linear) if second_order else None, notes)
+    noise = noise_of(linear.model, x, method, request.seed)
+    norms = grouping.penalty(linear.jacobian.solver_device).group_norms
+    H = AveragedHessian(linear, hessian_class, noise, record=second_order, view=norms)
+    g = H.gradient
+    smoothing = Smoothing(H.noise.n, H.spread.relative_error())
+    return Surrogate(request, linear, grouping, g, H if second_order else None, notes, smoothing)
 
 
 def maximise(surrogate: Surrogate, share: Share | None = None) -> SparseExplanation:
     """Maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2 along lambda1, choose one map, and certify it."""
-    build = ResultBuilder(surrogate.linear, surrogate.g, surrogate.request)
     method, H = surrogate.request.method, surrogate.H
-    if H is None or not isinstance(method, CASO):
-        return _without_curvature(build, method)
-    return _with_curvature(build, method, surrogate, H, H if share is None else share(H))
+    if H is not None and isinstance(method, CASO):
+        return _with_curvature(surrogate, method, H, H if share is None else share(H))
+    fields = _without_curvature(surrogate.builder(), method)
+    if isinstance(method, Picture):
+        return PictureExplanation(**fields, second_order=_second_order_at_input(surrogate, method))
+    return SparseExplanation(**fields)
 
 
-def _without_curvature(build: ResultBuilder, method: CAFO) -> SparseExplanation:
+def _without_curvature(build: ResultBuilder, method: CAFO) -> dict[str, Any]:
     """Solve definition 2: a soft threshold at each lambda1. It is exact, so the certificate is a gap of zero."""
     g, penalty = build.unit_gradient, build.penalty
     scaled = build.c1().at(0.0) if method.lambda2 is None else method.lambda2
     lambda2 = scaled * build.curvature_unit
     solve = cafo_solver(g, penalty, scaled, build.sparsity, map_dtype(build.dtype, lambda2))
     path = build.rule().choose(solve, penalty.lambda1_max(g))
-    return SparseExplanation(**build.fields(path, [], lambda2, 0.0, "exact", 0.0))
+    return build.fields(path, [], lambda2, 0.0, "exact", 0.0)
 
 
 def _with_curvature(
-    build: ResultBuilder, method: CASO, surrogate: Surrogate, H: LossHessian, shared: SymmetricOperator
+    surrogate: Surrogate, method: CASO, H: LossHessian, shared: SymmetricOperator
 ) -> SecondOrderExplanation:
     """Solve definition 3: fix lambda2, solve the path of lambda1, choose one map, and certify it."""
-    unit = build.curvature_unit
-    bound, rounding = _bound(method, H, unit)
-    solver = CasoSolver(
-        gradient=build.unit_gradient,
-        H=MeteredOperator(shared, method.max_products, surrogate.request.progress, unit),
-        penalty=build.penalty,
-        sparsity=build.sparsity,
-        c1=build.c1(),
-        lambda2=method.lambda2,
-        tolerance=method.tolerance,
-        seed=surrogate.request.seed,
-        dtype=build.dtype,
-        bound=bound,
-        softmax=build.softmax_rounding(rounding, H.uncertainty),
-        notes=list(surrogate.notes),
-    )
+    build = surrogate.builder()
+    solver, unit = _solver(build, surrogate, method, H, shared), build.curvature_unit
     solver.fix_lambda2()  # theorem 3: the objective is concave where lambda2 > L/2
     path = solver.choose(build.rule())  # section 4: the path of lambda1, the chosen map, its certificate
     if method.certify == "path":
@@ -124,6 +127,36 @@ def _with_curvature(
         curvature=H.kind,
         top_eigenvalue=solver.top * unit,
     )
+
+
+def _solver(
+    build: ResultBuilder, surrogate: Surrogate, method: CASO, H: LossHessian, shared: SymmetricOperator
+) -> CasoSolver:
+    bound, rounding = _bound(method, H, build.curvature_unit)
+    return CasoSolver(
+        gradient=build.unit_gradient,
+        H=MeteredOperator(shared, method.max_products, surrogate.request.progress, build.curvature_unit),
+        penalty=build.penalty,
+        sparsity=build.sparsity,
+        c1=build.c1(),
+        lambda2=method.lambda2,
+        tolerance=method.tolerance,
+        seed=surrogate.request.seed,
+        dtype=build.dtype,
+        bound=bound,
+        softmax=build.softmax_rounding(rounding, H.uncertainty),
+        notes=list(surrogate.notes),
+    )
+
+
+def _second_order_at_input(surrogate: Surrogate, method: Picture) -> SecondOrder:
+    """Say whether second order matters at the input itself, as CASO would: by the products that fix lambda2."""
+    caso = CASO(c1=method.c1)
+    clean = surrogate_at(surrogate.linear, replace(surrogate.request, method=caso))
+    assert clean.H is not None
+    solver = _solver(clean.builder(), clean, caso, clean.H, clean.H)
+    solver.fix_lambda2()
+    return second_order(caso, *angle_without_penalty(solver.problem, solver.basis))
 
 
 def _bound(method: CASO, H: LossHessian, unit: float) -> tuple[TopBound, float]:

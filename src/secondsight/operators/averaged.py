@@ -13,7 +13,7 @@ from torch import Tensor
 from secondsight.errors import ModelError
 from secondsight.operators.linearisation import Linearisation, linearise
 from secondsight.operators.loss_hessian import LossHessian
-from secondsight.operators.noise import Noise
+from secondsight.operators.noise import Noise, Spread
 
 KEPT_MEMORY = 2**30
 """Bytes of tapes that are kept from one pass over the copies to the next. A gigabyte holds some fifty photographs."""
@@ -32,10 +32,16 @@ class AveragedHessian(LossHessian):
         hessian_class: the class of the Hessian at a batch of copies.
         noise: the copies.
         record: whether to record the network at the copies, because products will be asked for.
+        view: what the standard error is estimated of, a function of the averaged gradient. None: of the gradient.
     """
 
     def __init__(
-        self, linear: Linearisation, hessian_class: type[LossHessian], noise: Noise, record: bool = True
+        self,
+        linear: Linearisation,
+        hessian_class: type[LossHessian],
+        noise: Noise,
+        record: bool = True,
+        view: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         """Keep the arguments. Copies are drawn when the first average needs them."""
         super().__init__(linear)
@@ -45,6 +51,7 @@ class AveragedHessian(LossHessian):
         self.noise = noise if noise.deviation > 0 else replace(noise, n=1)
         self._kept: list[Linearisation] = []
         self._logit_rounding = 0.0
+        self.spread = Spread(view or (lambda gradient: gradient))
 
     @property
     def gradient(self) -> Tensor:
@@ -72,28 +79,34 @@ class AveragedHessian(LossHessian):
         """Both from one pass over the copies."""
 
         def both(hessian: LossHessian) -> Tensor:
-            gradient = hessian.gradient
+            rows = hessian.linear.gradients()
+            gradient = rows.mean(0)
+            hessian.linear.keep_gradient(gradient)
+            self.spread.add(rows)
             self._logit_rounding = max(self._logit_rounding, hessian.linear.logit_rounding(careful=False))
             return torch.cat([gradient, hessian.linear.uncertainty.to(gradient)])
 
-        return self._average(both)
+        return self._average(both, first=True)
 
     def times_rows(self, rows: Tensor) -> Tensor:
         """Multiply the averaged H with each row, in one pass over the copies."""
         return self._average(lambda hessian: hessian.times_rows(rows), len(rows))
 
-    def _average(self, part: Part, products: int = 0) -> Tensor:
+    def _average(self, part: Part, products: int = 0, first: bool = False) -> Tensor:
+        """Average over the copies. The first pass decides how many there are."""
         while True:
             try:
-                return self._one_pass(part, products)
+                return self._one_pass(part, products, first)
             except torch.OutOfMemoryError:
                 if self.noise.batch_size == 1:
                     raise ModelError("out of memory with a single noisy copy of the input at a time") from None
             self._kept.clear()
+            if first:
+                self.spread.clear()
             self.noise = replace(self.noise, batch_size=self.noise.batch_size // 2)
             self.linear.notes.append(f"memory was short: the noisy copies went {self.noise.batch_size} at a time")
 
-    def _one_pass(self, part: Part, products: int) -> Tensor:
+    def _one_pass(self, part: Part, products: int, first: bool) -> Tensor:
         total, done = torch.zeros((), dtype=torch.float64, device=self.linear.jacobian.solver_device), 0
         for linear in self._linearisations():
             total = total + part(self._hessian_class(linear)) * len(linear.x)
@@ -102,6 +115,9 @@ class AveragedHessian(LossHessian):
             done += len(linear.x)
             if self.progress is not None and products:
                 self.progress(products * done / self.noise.n)
+            if first and self.noise.enough(done, self.spread):
+                self.noise = replace(self.noise, n=done)
+                break
         return total / self.noise.n
 
     def _linearisations(self) -> Iterator[Linearisation]:

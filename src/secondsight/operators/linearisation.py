@@ -113,15 +113,18 @@ class Linearisation:
         Raises:
             ModelError: if torch cannot differentiate the network, or if g is zero although the loss changes.
         """
-        if self._gradient is not None:
-            return self._gradient
+        if self._gradient is None:
+            self.keep_gradient(self.gradients(last).mean(0))
+        assert self._gradient is not None
+        return self._gradient
+
+    def gradients(self, last: bool = False) -> Tensor:
+        """Compute the gradient at each input, one in a row."""
         try:
             with derivatives():
-                gradient = self.mean_vjp(self.loss_cotangent(), last)
+                return self.jacobian.vjp(self.loss_cotangent()[None], last)[0]
         except NotDifferentiableError as error:
             raise ModelError(f"torch cannot differentiate this network: {error}") from error
-        self.keep_gradient(gradient)
-        return gradient
 
     def keep_gradient(self, gradient: Tensor) -> None:
         """Take a gradient that was computed, perhaps together with those of other inputs."""

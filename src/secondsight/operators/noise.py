@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from secondsight.config import Smooth
+from secondsight.config import Smooth, SmoothMap
 from secondsight.model.classifier import Classifier
+
+CHECKPOINTS = (8, 12, 20, 32, 48, 72, 108, 164, 248)
+"""After how many copies n="auto" looks at the standard error: each half as many again, in whole pairs."""
 
 GRAPH_MEMORY = 2**29
 """Bytes that the graph of one batch of copies may take: half a gigabyte leaves room on small machines."""
@@ -24,21 +28,86 @@ class Noise:
         deviation: the standard deviation of the noise.
         seed: of the noise.
         batch_size: how many copies go through the network at a time.
+        antithetic: whether every second copy has the noise of the copy before it, with the other sign.
+        tolerance: stop at the first of CHECKPOINTS where the standard error is at most this. None: take all n.
     """
 
     n: int
     deviation: float
     seed: int
     batch_size: int
+    antithetic: bool = False
+    tolerance: float | None = None
 
     def copies(self, x: Tensor) -> Iterator[Tensor]:
         """Draw the copies of x (without batch dimension), a batch at a time."""
-        generator = torch.Generator().manual_seed(self.seed)
-        for start in range(0, self.n, self.batch_size):
-            count = min(self.batch_size, self.n - start)
-            # One by one, because torch draws other numbers for a batch.
-            noise = torch.stack([torch.randn(x.shape, generator=generator) for _ in range(count)])
+        draws, start = self._draws(x), 0
+        while start < self.n:
+            end = min(start + self.batch_size, self.n)
+            if self.tolerance is not None:
+                # What is looked at does not depend on the size of the batches.
+                end = min([end, *(point for point in CHECKPOINTS if point > start)])
+            noise = torch.stack([next(draws) for _ in range(start, end)])
             yield x + self.deviation * noise.to(x)
+            start = end
+
+    def _draws(self, x: Tensor) -> Iterator[Tensor]:
+        generator = torch.Generator().manual_seed(self.seed)
+        while True:
+            # One by one, because torch draws other numbers for a batch.
+            draw = torch.randn(x.shape, generator=generator)
+            yield draw
+            if self.antithetic:
+                yield -draw
+
+    def enough(self, done: int, spread: Spread) -> bool:
+        """Whether no further copy is needed after this many."""
+        if self.tolerance is None or done not in CHECKPOINTS:
+            return False
+        error = spread.relative_error()
+        return error is not None and error <= self.tolerance
+
+
+class Spread:
+    """How much chance is left in an average of gradients: a jackknife over pairs of copies.
+
+    With theta_k the view of the average without pair k, one of K, the variance is (K - 1) / K sum_k |theta_k - mean|^2.
+
+    Args:
+        view: what is looked at: a function of the averaged gradient, such as the norms of groups.
+    """
+
+    def __init__(self, view: Callable[[Tensor], Tensor]) -> None:
+        """Start with no copies."""
+        self.view = view
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all copies."""
+        self._pairs: list[Tensor] = []
+        self._single: Tensor | None = None
+
+    def add(self, rows: Tensor) -> None:
+        """Take the gradients at some further copies. Pairs may be in two batches."""
+        for row in rows:
+            if self._single is None:
+                self._single = row
+            else:
+                # Kept in float32, because they are many, and an error of an error does not matter.
+                self._pairs.append((self._single + row).float())
+                self._single = None
+
+    def relative_error(self) -> float | None:
+        """Estimate the standard error of the view, as a share of its length. None: too few copies."""
+        count = len(self._pairs)
+        if count < 2:
+            return None
+        total = torch.stack(self._pairs).double().sum(0)
+        views = [self.view((total - pair) / (2 * count - 2)) for pair in self._pairs]
+        mean = torch.stack(views).mean(0)
+        square = sum(float((one - mean).square().sum()) for one in views)
+        length = float(self.view(total / (2 * count)).norm())
+        return math.sqrt((count - 1) / count * square) / length if length > 0 else None
 
 
 def deviation_of(x: Tensor, method: Smooth) -> float:
@@ -46,6 +115,15 @@ def deviation_of(x: Tensor, method: Smooth) -> float:
     if method.sigma is None:
         return method.stdevs or 0.0
     return method.sigma * float((x.max() - x.min()).detach())
+
+
+def noise_of(model: Classifier, x: Tensor, method: SmoothMap, seed: int) -> Noise:
+    """Choose the noisy copies of x (without batch dimension) that a method asks for."""
+    automatic = isinstance(method.n, str)
+    n = CHECKPOINTS[-1] if isinstance(method.n, str) else method.n
+    size = method.batch_size or fitting_batch_size(model, x, n)
+    tolerance = method.noise_tolerance if automatic else None
+    return Noise(n, deviation_of(x, method), seed, size, method.antithetic, tolerance)
 
 
 def fitting_batch_size(model: Classifier, x: Tensor, n: int) -> int:

@@ -232,9 +232,7 @@ class CasoSolver:
             product=product,
             objective=objective,
             rounding=self._objective_rounding(objective, self.basis.measured_rounding() * self.basis.size),
-            gap=duality_gap(
-                self.problem, delta, product, point.lambda1, self._rounding(delta, product), point.origin
-            ),
+            gap=duality_gap(self.problem, delta, product, point.lambda1, self._rounding(delta, product), point.origin),
         )
 
     def _objective_rounding(self, objective: Objective, product: float) -> float:

@@ -48,7 +48,7 @@ class NystromModel:
         return Origin(torch.addmv(self.problem.gradient, self.factor.T, z), lambda1, self.a)
 
     def _start(self, lambda1: float) -> Tensor:
-        """Take z = UD of a guess, else extrapolate from the two nearest larger values, no further than they are apart."""
+        """Take z = UD of a guess, or extrapolate from the two nearest larger values, no further than they are apart."""
         if lambda1 in self._guesses:
             return self.factor @ self._guesses[lambda1].double()
         nearest = sorted((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])

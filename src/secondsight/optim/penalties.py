@@ -70,6 +70,10 @@ class Penalty(ABC):
         """Compute the smallest lambda1 whose map is exactly zero. Every path starts there."""
 
     @abstractmethod
+    def group_norms(self, y: Tensor) -> Tensor:
+        """Compute the norm of each group, flat. Entries that stand by themselves are returned as they are."""
+
+    @abstractmethod
     def path_end(self, gradient: Tensor) -> float:
         """Where the automatic path ends, as a share of lambda1_max."""
 
@@ -154,6 +158,10 @@ class L1(BlockPenalty):
         """The largest absolute value of the gradient."""
         return float(gradient.abs().max())
 
+    def group_norms(self, y: Tensor) -> Tensor:
+        """The entries themselves."""
+        return y
+
     def path_end(self, gradient: Tensor) -> float:
         """Two decades: below, maps hardly change."""
         return PATH_END
@@ -198,11 +206,15 @@ class GroupLasso(BlockPenalty):
 
     def value(self, delta: Tensor, origin: Origin | None = None) -> float:
         """Sum the weighted norms of the groups."""
-        return float(self._weights @ self._norms(delta))
+        return float(self._weights @ self.group_norms(delta))
 
     def lambda1_max(self, gradient: Tensor) -> float:
         """The largest length of a group of the gradient."""
         return float(self._lengths(gradient).max())
+
+    def group_norms(self, y: Tensor) -> Tensor:
+        """The norm of each group."""
+        return self._sums(y.square()).sqrt_()
 
     def path_end(self, gradient: Tensor) -> float:
         """Where CAFO keeps three groups of four."""
@@ -210,7 +222,7 @@ class GroupLasso(BlockPenalty):
 
     def _lengths(self, y: Tensor) -> Tensor:
         """Compute the norm of each group over its weight. lambda1 is compared with it."""
-        return self._norms(y) / self._weights
+        return self.group_norms(y) / self._weights
 
     def project(self, y: Tensor, lambda1: float) -> Tensor:
         """Shorten the groups that are too long."""
@@ -224,17 +236,17 @@ class GroupLasso(BlockPenalty):
 
     def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:
         """Sum lambda1 w_j |D_j| - v_j'D_j over the groups."""
-        terms = lambda1 * self._weights * self._norms(delta) - self._sums(dual * delta)
+        terms = lambda1 * self._weights * self.group_norms(delta) - self._sums(dual * delta)
         return float(terms.clamp_(min=0).sum())
 
     def norms(self, y: Tensor) -> Tensor:
         """The norm of the group of each entry."""
-        return self._norms(y)[self.labels]
+        return self.group_norms(y)[self.labels]
 
     def _curvature(self, factor: Tensor, thresholded: Tensor, lambda1: float) -> Tensor:
         """Add up J_j = (1 - s) I + s (projection on y_j) over the groups, with s = lambda1 w_j / |y_j|."""
         # |y_j| = |S_j| + lambda1 w_j, S_j the thresholded group.
-        norms = self._norms(thresholded)
+        norms = self.group_norms(thresholded)
         share = lambda1 * self._weights / (norms + lambda1 * self._weights)
         active = norms[self.labels] > 0
         labels, columns = self.labels[active], factor[:, active]
@@ -246,9 +258,6 @@ class GroupLasso(BlockPenalty):
         """Compute the share of each block that lies in the dual ball. From lambda1_max on it is exactly one."""
         lengths = self._lengths(y)
         return torch.where(lengths > lambda1, lambda1 / lengths, 1.0)
-
-    def _norms(self, y: Tensor) -> Tensor:
-        return self._sums(y.square()).sqrt_()
 
     def _sums(self, values: Tensor) -> Tensor:
         return values.new_zeros(self.count).index_add_(0, self.labels, values)

@@ -2,7 +2,8 @@
 
     phi(z) = 1/2 |z|^2 - Psi*(g + U'z)        D(z) = S(g + U'z, lambda1) / a
 
-where Psi*(y) = |S(y, lambda1)|^2 / (2a), unless groups overlap. phi is convex when a exceeds the largest eigenvalue of U'U; its gradient z - U D(z) vanishes where D(z) is optimal.
+where Psi*(y) = |S(y, lambda1)|^2 / (2a), unless groups overlap. phi is convex when a exceeds the largest eigenvalue of
+U'U; its gradient z - U D(z) vanishes where D(z) is optimal.
 """
 
 from __future__ import annotations

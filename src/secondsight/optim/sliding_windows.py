@@ -1,28 +1,29 @@
 """Windows of N x N pixels at every position of a picture: the one penalty whose groups overlap.
 
-Windows meet the picture in (h + N - 1)(w + N - 1) positions, and every pixel lies in N^2 of them. A sums over the pixels
-and channels of each window, W = sqrt(channels) N, and a = 2 lambda2:
+Windows meet the picture in (h + N - 1)(w + N - 1) positions, and every pixel lies in N^2 of them. A sums over the
+pixels and channels of each window, W = sqrt(channels) N, and a = 2 lambda2:
 
-    n = sqrt(A y^2)      f = (1 - lambda1 W / n)_+      S_j = f_j y_j on window j
-    S(y, lambda1) = y (A'f) / N^2                        D = S(g, lambda1) / a without H,  D = S(g + HD, lambda1) / a with H
+    n = sqrt(A y^2)      f = (1 - lambda1 W / n)_+      S_j = f_j y_j on window j      S(y, lambda1) = y (A'f) / N^2
 
-S / a is the proximal operator of the proximal average of N^2 group penalties, those of the N^2 ways to cut the picture
-into squares of side N. With Psi the sum of this average and a/2 |D|^2,
+Without H the best map is D = S(g, lambda1) / a, with H it is the solution of D = S(g + HD, lambda1) / a. S / a is the
+proximal operator of an average: the proximal average of N^2 group penalties, one for each way to cut the picture into
+squares of side N. With Psi the sum of this average and a/2 |D|^2,
 
     Psi*(y) = 1 / (2 a N^2) sum_j (n_j - lambda1 W)_+^2       and       grad Psi* = S / a.
 
-The average has no closed form, and it depends on a. A window that lies partly outside of the picture has the weight of a
-whole one: weighed by what is inside, windows at the border came first on one photograph of ten.
+The average has no closed form, and it depends on a. A window that lies partly outside of the picture has the weight of
+a whole one: weighed by what is inside, windows at the border came first on one photograph of ten.
 
-If H is indefinite, H + shift I takes its place and a is 2 lambda2 + shift. The objective is the same but for the average,
-which is taken at that a.
+If H is indefinite, H + shift I takes its place and a is 2 lambda2 + shift. The objective is the same but for the
+average, which is taken at that a.
 
-The proof. Let D be the mean of the maps D_s of the N^2 cuts, with the blocks d_j = S_j / a + e, where e is the rounding of
-D. With y = g + HD, S'_j and v'_j = y_j - S'_j at that y, and t = S(y, lambda1) / a - D,
+The proof. D is the mean of the maps of the N^2 cuts, whose blocks are d_j = S_j / a + e, where e is the rounding of D.
+With y = g + HD, S'_j and v'_j = y_j - S'_j at that y, and t = S(y, lambda1) / a - D,
 
-    gap(D) <= 1 / N^2 sum_j (a/2 |S'_j / a - d_j|^2 + lambda1 W |d_j| - v'_j d_j) + (a |t| + |error|)^2 / (2 mu) - a/2 |t|^2.
+    gap(D) <= 1/N^2 sum_j (a/2 |S'_j / a - d_j|^2 + lambda1 W |d_j| - v'_j d_j)
+              + (a |t| + |error|)^2 / (2 mu) - a/2 |t|^2.
 
-The first part is Psi(D) + Psi*(y) - y'D or more. The rest is what the quadratic D'HD can add, where mu <= 2 lambda2 - L.
+The sum is at least Psi(D) + Psi*(y) - y'D. The second line is what D'HD can add, where mu <= 2 lambda2 - L.
 """
 
 from __future__ import annotations
@@ -70,9 +71,13 @@ class SlidingWindows(Penalty):
         """The largest length of a window of the gradient, over its weight."""
         return float(self._norms(gradient).max()) / self.weight
 
+    def group_norms(self, y: Tensor) -> Tensor:
+        """The norm of each window, flat."""
+        return self._norms(y).flatten()
+
     def path_end(self, gradient: Tensor) -> float:
         """Where CAFO keeps three windows of four."""
-        return path_end(self._norms(gradient).flatten())
+        return path_end(self.group_norms(gradient))
 
     def shrink(self, y: Tensor, lambda1: float) -> Shrunk:
         """Shorten every window by lambda1 W, and take the mean of the N^2 windows of each pixel."""

@@ -17,18 +17,17 @@ from torch import Tensor
 
 from secondsight.config import CAFO, CASO, Method
 from secondsight.errors import ALL_ZERO, Caution
-from secondsight.groups import group_labels, window_side, zero_share
+from secondsight.groups import Grouping, zero_share
 from secondsight.operators.linearisation import Linearisation
-from secondsight.optim.proof import Support
 from secondsight.optim.eigenvalue_bounds import Basis
 from secondsight.optim.lambda_choice import PAPER_START, FixedRule, HighestLossRule, KneeRule, LambdaRule, PaperRule
 from secondsight.optim.path import Path, Point
-from secondsight.optim.penalty_choice import penalty_of
 from secondsight.optim.problem import C1
+from secondsight.optim.proof import Support
 from secondsight.optim.softmax_rounding import SoftmaxRounding
 from secondsight.request import Request
 from secondsight.results.certificate import Certificate
-from secondsight.results.explanation import PathPoint
+from secondsight.results.explanation import PathPoint, Smoothing
 
 SMALLEST_FLOAT32 = 2.0**-96
 """A float32 map of a smaller gradient is returned in float64: only 30 bits are left above float32's smallest number."""
@@ -60,6 +59,8 @@ class ResultBuilder:
         linear: the network around the input.
         gradient: g, flat, float64; averaged for the smooth methods.
         request: what was asked.
+        grouping: which entries stand or fall together.
+        smoothing: what averaging over noisy copies left to chance; None where nothing was averaged.
 
     Attributes:
         unit: the power of two s.
@@ -69,7 +70,14 @@ class ResultBuilder:
         dtype: the precision of the maps.
     """
 
-    def __init__(self, linear: Linearisation, gradient: Tensor, request: Request[CAFO]) -> None:
+    def __init__(
+        self,
+        linear: Linearisation,
+        gradient: Tensor,
+        request: Request[CAFO],
+        grouping: Grouping,
+        smoothing: Smoothing | None = None,
+    ) -> None:
         """Choose the unit and the penalty."""
         self.linear, self.gradient, self.request, self.method = linear, gradient, request, request.method
         largest = float(gradient.abs().max())
@@ -77,10 +85,8 @@ class ResultBuilder:
         self.curvature_unit = self._curvature_unit()
         self.unit_gradient = gradient / self.unit
         self.shape, self.dtype = linear.x.shape[1:], linear.x.dtype
-        self.groups = group_labels(self.method.groups, linear.x[0])
-        self.window = window_side(self.method.groups, self.shape)
-        labels = None if self.groups is None else self.groups.to(gradient.device)
-        self.penalty = penalty_of(labels, self.window, self.shape)
+        self.groups, self.smoothing = grouping.labels, smoothing
+        self.penalty = grouping.penalty(gradient.device)
 
     def rule(self) -> LambdaRule:
         """Make the rule that chooses lambda1, in the units of `unit_gradient`."""
@@ -173,6 +179,7 @@ class ResultBuilder:
             "path": tuple(self._path_point(p, dtype) for p in path.points),
             "groups": self.groups,
             "window_norms": self._window_norms(point, dtype),
+            "smoothing": self.smoothing,
             "notes": tuple(all_notes),
         }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from secondsight.optim.proof import Support
 from secondsight.optim.eigenvalue_bounds import Basis
+from secondsight.optim.proof import Support
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@dataclass(frozen=True)
+class Smoothing:
+    """What averaging over noisy copies of the input leaves to chance.
+
+    Attributes:
+        copies: how many noisy copies were averaged.
+        standard_error: how far the norms of the groups of the averaged gradient (without groups, its entries) would
+            move with other noise, as a share of their length: a jackknife over pairs of copies. None for fewer than
+            four copies, and for a gradient of zeros.
+    """
+
+    copies: int
+    standard_error: float | None
+
+
 MapKind: TypeAlias = Literal["entries", "groups"]
 """What one shade of a drawn map stands for."""
 
@@ -102,7 +117,8 @@ class Explanation:
         def __getattr__(self, name: str) -> Any:
             """Say which methods have what this result lacks."""
             owners = {
-                SparseExplanation: "cafo, caso, smooth-cafo, smooth-caso",
+                SparseExplanation: "cafo, caso, smooth-cafo, smooth-caso, picture",
+                PictureExplanation: "caso, smooth-caso, picture",
                 SecondOrderExplanation: "caso, smooth-caso",
             }
             for kind, methods in owners.items():
@@ -180,6 +196,7 @@ class SparseExplanation(Explanation):
         groups: the number of each entry's group; None where every entry stands by itself, or groups are windows.
         window_norms: with `groups="window:N"`, for each pixel the mean norm of the windows that contain it: zero where
             all of them are. None without windows.
+        smoothing: of the smooth methods, what the noise left to chance; None for the others.
     """
 
     method: CAFO
@@ -191,11 +208,23 @@ class SparseExplanation(Explanation):
     path: tuple[PathPoint, ...] = field(repr=False)
     groups: Tensor | None = field(repr=False)
     window_norms: Tensor | None = field(repr=False, default=None)
+    smoothing: Smoothing | None = None
 
     @property
     def window(self) -> int | None:
         """The side of the windows; None: there are none."""
         return window_side(self.method.groups, self.delta.shape)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PictureExplanation(SparseExplanation):
+    """What Picture gives: also whether second order matters.
+
+    Attributes:
+        second_order: does second order matter at the input itself, without noise and sparsity? By CASO.
+    """
+
+    second_order: SecondOrder
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -22,8 +22,10 @@ from secondsight.results.certificate import Certificate
 from secondsight.results.explanation import (
     Explanation,
     PathPoint,
+    PictureExplanation,
     SecondOrder,
     SecondOrderExplanation,
+    Smoothing,
     SparseExplanation,
 )
 
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
 FORMAT = 4
 """Version of the NPZ files: raised whenever older files cannot be read any more."""
 
-KINDS = {kind.__name__: kind for kind in (Explanation, SparseExplanation, SecondOrderExplanation)}
+KINDS = {kind.__name__: kind for kind in (Explanation, SparseExplanation, PictureExplanation, SecondOrderExplanation)}
 """The classes of results by name."""
 
-ELSEWHERE = ("method", "certificate", "path", "second_order", "notes")
+ELSEWHERE = ("method", "certificate", "path", "second_order", "smoothing", "notes")
 """Fields that are neither arrays nor plain values, and are stored each in its own way."""
 
 
@@ -114,8 +116,9 @@ def _arrays(e: Explanation) -> dict[str, Any]:
         norms = [point.window_norms for point in e.path if point.window_norms is not None]
         arrays |= {"path_window_norms": torch.stack(norms)} if norms else {}
         record["certificate"] = certificate
+        record["smoothing"] = None if e.smoothing is None else asdict(e.smoothing)
         record["path"] = [[p.lambda1, p.sparsity, p.objective, p.relative_gap] for p in e.path]
-    if isinstance(e, SecondOrderExplanation):
+    if isinstance(e, (PictureExplanation, SecondOrderExplanation)):
         record["second_order"] = asdict(e.second_order)
     # Numbers of numpy are not JSON.
     text = np.array(json.dumps(record, default=lambda number: number.item()))
@@ -130,12 +133,13 @@ def _result(record: dict[str, Any], arrays: dict[str, Tensor]) -> Explanation:
     if issubclass(kind, SparseExplanation):
         support = Support(arrays["support_nonzero"], arrays["support_zero"])
         values["certificate"] = Certificate(**record["certificate"], support=support)
+        values["smoothing"] = None if record["smoothing"] is None else Smoothing(**record["smoothing"])
         norms = arrays.get("path_window_norms", [None] * len(record["path"]))
         points = zip(record["path"], arrays["path_deltas"], norms, strict=True)
         values["path"] = tuple(
             PathPoint(lambda1, sparsity, objective, relative_gap, delta, windows)
             for (lambda1, sparsity, objective, relative_gap), delta, windows in points
         )
-    if issubclass(kind, SecondOrderExplanation):
+    if "second_order" in record:
         values["second_order"] = SecondOrder(**record["second_order"])
     return kind(**values)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from secondsight.config import CAFO
-from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
+from secondsight.results.explanation import Explanation, PictureExplanation, SecondOrderExplanation, SparseExplanation
 
 
 def summary(e: Explanation) -> dict[str, Any]:
@@ -36,11 +36,16 @@ def summary(e: Explanation) -> dict[str, Any]:
             "basis": certificate.basis,
             "top_eigenvalue_bound": certificate.top_eigenvalue_bound,
         }
+    if isinstance(e, SparseExplanation) and e.smoothing is not None:
+        record |= {"copies": e.smoothing.copies, "standard_error": e.smoothing.standard_error}
     if isinstance(e, SecondOrderExplanation):
         record |= {
             "products": e.products,
             "curvature": e.curvature,
             "top_eigenvalue": e.top_eigenvalue,
+        }
+    if isinstance(e, (PictureExplanation, SecondOrderExplanation)):
+        record |= {
             "second_order_angle": e.second_order.angle,
             "second_order_error": e.second_order.error,
             "second_order": e.second_order.sentence,
