@@ -99,7 +99,7 @@ class Comparison:
             first = entries[0].explanation
             seen = picture(first.input.numpy())
             header = Panel(seen, sentences.title(first).replace(": ", "\n", 1))
-            panels = [Panel(normalise(e.explanation.delta.numpy()), e.caption()) for e in entries]
+            panels = [Panel(e.explanation.map(), e.caption()) for e in entries]
             columns = len(entries) + 1
             rows.append(Row([header, *panels], columns, fontsize=8))
             if self.times_input:

@@ -21,6 +21,7 @@ from secondsight.presets import LAMBDA1_VALUES
 from secondsight.results import sentences
 from secondsight.results.explanation import PathPoint, SecondOrderExplanation, SparseExplanation
 from secondsight.results.storage import save_figure
+from secondsight.results.strengths import strengths
 
 PANEL_WIDTH = 1.7
 """Inches for each column: nine columns make a figure of 15 inches."""
@@ -134,4 +135,4 @@ def _block(heading: str, pair: Pair) -> list[Row]:
 
 def _panel(point: PathPoint, e: SparseExplanation, caption: str = "") -> Panel:
     chosen = point.lambda1 == e.lambda1
-    return Panel(normalise(point.delta.numpy()), caption, chosen, below=f"eta = {point.sparsity:.4f}")
+    return Panel(normalise(strengths(e, drawn=point)), caption, chosen, below=f"eta = {point.sparsity:.4f}")

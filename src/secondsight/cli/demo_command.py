@@ -11,19 +11,19 @@ import secondsight as ss
 from secondsight.cli.arguments import require_folder
 from secondsight.cli.console import EXPLAIN_COLUMNS, report, warnings_caught
 from secondsight.cli.progress_bar import ProgressBar
-from secondsight.config import CAFO, CASO, SmoothCAFO, SmoothCASO
+from secondsight.config import CASO, Picture
 
 if TYPE_CHECKING:
     from secondsight.results.explanation import Explanation
 
-SHOWN = (CAFO(), CASO(), SmoothCAFO(), SmoothCASO())
-"""The methods of the paper."""
+SHOWN = (Picture(), CASO())
+"""A picture to look at, and the paper's own objective with its proof."""
 
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="FILE.png", help="Where the figure goes.")] = Path("out/demo.png"),
 ) -> None:
-    """Explain the photograph that comes with secondsight by CAFO, CASO and their smooth versions."""
+    """Explain the photograph that comes with secondsight: a picture to look at, and the paper's map with its proof."""
     if out.suffix.lower() != ".png" or out.is_dir():
         raise ss.InputError("--out", "the name of a .png file", repr(str(out)))
     require_folder(out.parent)
@@ -37,6 +37,6 @@ def demo(
         for number, method in enumerate(SHOWN):
             bar.start_photograph(number, method.name)
             explanations[method.name] = ss.explain(classifier, photograph, method, progress=bar.show_products)
-        save_figure(demo_figure(explanations["smooth-caso"], explanations["caso"]), out)
+        save_figure(demo_figure(explanations["picture"], explanations["caso"]), out)
     names = {"photograph": photograph.name, "figure": str(out)}
     report([e.summary() | names for e in explanations.values()], EXPLAIN_COLUMNS)

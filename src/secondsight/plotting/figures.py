@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+
+from secondsight.plotting.shades import dilated, is_dots
 
 Array = NDArray[np.float64]
 
@@ -37,6 +40,18 @@ GUTTER = 0.1
 
 LINE = 1.35 / 72
 """Inches per point of font size: a line is 1.35 font sizes high, and an inch has 72 points."""
+
+SUBTITLE = 0.25
+"""Inches for a line of 9 points below the title."""
+
+DOT = 3
+"""Dots on the screen, or enlarged pixels of an overlay, that a single pixel takes at least: fewer cannot be seen."""
+
+ENLARGED = 2
+"""An overlay has so many dots for each pixel of the picture, in both directions."""
+
+OUTLINE = (0.0, 0.9, 1.0)
+"""The line around what a map keeps: cyan, which no shade of MAP_COLOURS has."""
 
 STRIP_COLUMNS = 8
 """Maps in a row of the strip along lambda1: the paper's tables have eight values."""
@@ -97,19 +112,40 @@ def picture(pixels: NDArray[np.floating]) -> Array:
 
 
 def overlay(image: Array, shades: Array) -> Array:
-    """Paint a map in yellow on a dimmed grey copy of the picture.
+    """Paint a map over a paler copy of the picture, the stronger the more opaque, with a line around what is kept.
+
+    Single pixels have no line. They are drawn larger instead.
 
     Args:
         image: the picture, (H, W, 3).
         shades: the map, (H, W), in [0, 1].
+
+    Returns:
+        A picture of ENLARGED times the height and the width, so that the line is thin.
     """
-    grey = image.mean(-1, keepdims=True) * 0.45
-    weight = shades[..., None] ** 0.7
-    mixed: Array = grey * (1 - weight) + np.array([1.0, 0.82, 0.18]) * weight
+    from matplotlib import colormaps
+
+    dots = is_dots(shades)
+    shades = _enlarged(dilated(shades, DOT) if dots else shades)
+    grey = image.mean(-1, keepdims=True)
+    pale = _enlarged(0.85 * (0.6 * grey + 0.4 * image) + 0.1)
+    kept = (shades > 0)[..., None]
+    # The darker half of the colour map would not be seen on a dark photograph.
+    colour = colormaps[MAP_COLOURS](0.4 + 0.6 * shades)[..., :3]
+    weight = np.where(kept, 0.35 + 0.6 * shades[..., None] ** 0.7, 0.0)
+    mixed: Array = pale * (1 - weight) + colour * weight
+    if not dots:
+        mixed[dilated(kept[..., 0].astype(float), 3) > kept[..., 0]] = OUTLINE
     return mixed
 
 
-def maps_figure(title: str, rows: Sequence[Row], width: float = WIDTH, colours: str = MAP_COLOURS) -> Figure:
+def _enlarged(image: Array) -> Array:
+    return image.repeat(ENLARGED, axis=0).repeat(ENLARGED, axis=1)
+
+
+def maps_figure(
+    title: str, rows: Sequence[Row], width: float = WIDTH, colours: str = MAP_COLOURS, subtitle: str = ""
+) -> Figure:
     """Draw rows of panels below each other. All panels get the shape of the first, within limits.
 
     Args:
@@ -117,16 +153,20 @@ def maps_figure(title: str, rows: Sequence[Row], width: float = WIDTH, colours: 
         rows: from top to bottom.
         width: of the figure, in inches; the height follows.
         colours: the matplotlib colour map of the maps.
+        subtitle: a smaller line below the title; empty for none.
     """
     height, across = next(panel for panel in rows[0].panels if panel is not None).image.shape[:2]
     shape = min(max(height / across, 0.4), 2.5)
     margin = 0.3 if any(row.name for row in rows) else 0.0
     places = [_Place.of(row, width - margin, shape) for row in rows]
-    total = TITLE + sum(place.height for place in places)
+    head = TITLE + (SUBTITLE if subtitle else 0.0)
+    total = head + sum(place.height for place in places)
     figure = Figure(figsize=(width, total), dpi=120)
     # Without formulas, because a class name or a file name may contain a dollar sign.
     figure.text(0.5, 1 - TITLE / 2 / total, title, ha="center", va="center", fontsize=12, parse_math=False)
-    top = total - TITLE
+    if subtitle:
+        figure.text(0.5, 1 - TITLE / total, subtitle, ha="center", va="top", fontsize=9, color="0.3", parse_math=False)
+    top = total - head
     for row, place in zip(rows, places, strict=True):
         if row.heading:
             middle = (top - HEADING / 2) / total
@@ -140,7 +180,7 @@ def maps_figure(title: str, rows: Sequence[Row], width: float = WIDTH, colours: 
                 continue
             left = margin + column * (place.side + GUTTER) + GUTTER / 2
             axes = figure.add_axes((left / width, bottom / total, place.side / width, place.side * shape / total))
-            _draw(axes, panel, row.fontsize, colours)
+            _draw(axes, panel, row.fontsize, colours, place.side * figure.dpi)
         top -= place.height
     return figure
 
@@ -165,8 +205,12 @@ class _Place:
         return cls(side, above, above + side * shape + below + GUTTER / 2)
 
 
-def _draw(ax: Axes, panel: Panel, fontsize: int, colours: str) -> None:
-    ax.imshow(panel.image, cmap=colours, vmin=0, vmax=1, interpolation="antialiased")
+def _draw(ax: Axes, panel: Panel, fontsize: int, colours: str, width: float) -> None:
+    """Draw a panel that is `width` dots wide."""
+    image = panel.image
+    if image.ndim == 2 and is_dots(image):
+        image = dilated(image, math.ceil(DOT * image.shape[1] / width))
+    ax.imshow(image, cmap=colours, vmin=0, vmax=1, interpolation="antialiased")
     ink = CHOSEN if panel.chosen else "black"
     ax.set_title(panel.caption, fontsize=fontsize, color=ink, pad=3, parse_math=False)
     ax.set_xlabel(panel.below, fontsize=fontsize, color=ink, labelpad=4, parse_math=False)
@@ -181,7 +225,8 @@ def _draw(ax: Axes, panel: Panel, fontsize: int, colours: str) -> None:
 def png(figure: Figure) -> bytes:
     """Return the bytes of a PNG file of the figure."""
     file = io.BytesIO()
-    figure.savefig(file, format="png")
+    # Most of the time would go into a file that is a tenth smaller.
+    figure.savefig(file, format="png", pil_kwargs={"compress_level": 2})
     return file.getvalue()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,3 +41,42 @@ def normalise(values: NDArray[np.floating], percentile: float = PERCENTILE) -> A
     if cap == 0:
         return np.zeros_like(sums)
     return np.minimum(sums / cap, 1.0)
+
+
+def blurred(shades: Array, sigma: float) -> Array:
+    """Blur shades by a Gaussian of `sigma` pixels, and scale them so that the brightest one is as bright as before.
+
+    It is for the eye only: a blurred map has no exact zeros, and no certificate speaks of it.
+    """
+    if sigma <= 0 or not shades.any():
+        return shades
+    reach = math.ceil(3 * sigma)
+    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma**2))
+    soft = shades
+    for axis in (0, 1):
+        padded = np.pad(soft, [(reach, reach) if i == axis else (0, 0) for i in (0, 1)])
+        rows = [np.take(padded, range(i, i + shades.shape[axis]), axis) for i in range(len(weights))]
+        soft = np.tensordot(weights, np.stack(rows), 1)
+    result: Array = soft * (shades.max() / soft.max())
+    return result
+
+
+def dilated(shades: Array, side: int) -> Array:
+    """Let every pixel fill a square of `side` pixels around it, the brighter one where two meet."""
+    grown = shades
+    for axis in (0, 1):
+        before, after = (side - 1) // 2, side // 2
+        padded = np.pad(grown, [(after, before) if i == axis else (0, 0) for i in (0, 1)])
+        rows = [np.take(padded, range(i, i + shades.shape[axis]), axis) for i in range(side)]
+        grown = np.max(rows, axis=0)
+    return grown
+
+
+def is_dots(shades: Array) -> bool:
+    """Whether a map is of scattered single pixels, which a small figure would lose."""
+    kept = shades > 0
+    if not kept.any() or kept.mean() > 0.5:
+        return False
+    # Of a region, most pixels have all four neighbours.
+    inside = kept[1:-1, 1:-1] & kept[:-2, 1:-1] & kept[2:, 1:-1] & kept[1:-1, :-2] & kept[1:-1, 2:]
+    return bool(inside.sum() < 0.5 * kept.sum())

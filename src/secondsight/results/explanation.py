@@ -153,11 +153,17 @@ class Explanation:
 
         return summary(self)
 
-    def figure(self) -> Figure:
-        """Draw the input, the map (for CASO beside CAFO at the same penalties), an overlay, and the path of lambda1."""
+    def figure(self, kind: MapKind | None = None, blur: float = 0.0) -> Figure:
+        """Draw the input, the map (for CASO beside CAFO at the same penalties), an overlay, and maps along lambda1.
+
+        Args:
+            kind: what a shade stands for, as for `map`.
+            blur: blur maps by a Gaussian of this many pixels. The figure says so, because the certificate speaks of the
+                map as it is.
+        """
         from secondsight.results.explanation_figure import explanation_figure
 
-        return explanation_figure(self)
+        return explanation_figure(self, kind, blur)
 
     def _repr_png_(self) -> bytes:
         """What a notebook shows."""

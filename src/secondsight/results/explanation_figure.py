@@ -2,53 +2,104 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 from matplotlib.figure import Figure
 
 from secondsight.config import Baseline
-from secondsight.plotting.figures import STRIP_COLUMNS, Panel, Row, bars_figure, maps_figure, overlay, picture
-from secondsight.plotting.shades import normalise
+from secondsight.errors import InputError
+from secondsight.option_types import is_number
+from secondsight.plotting.figures import Array, Panel, Row, bars_figure, maps_figure, overlay, picture
+from secondsight.plotting.shades import blurred, normalise
 from secondsight.results import sentences
-from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
-from secondsight.results.first_order import first_order_map
+from secondsight.results.explanation import (
+    Explanation,
+    MapKind,
+    PathPoint,
+    SecondOrderExplanation,
+    SparseExplanation,
+)
+from secondsight.results.first_order import first_order
+from secondsight.results.strengths import Drawn, strengths
+
+STRIP_MAPS = 6
+"""Maps of the path that a figure shows: enough to see it grow, and each large enough to look at."""
 
 
-def explanation_figure(e: Explanation) -> Figure:
-    """Draw a result: pictures as panels, other inputs as bars."""
+def explanation_figure(e: Explanation, kind: MapKind | None = None, blur: float = 0.0) -> Figure:
+    """Draw a result: pictures as panels, other inputs as bars.
+
+    Args:
+        e: the result.
+        kind: what a shade stands for, as for `Explanation.map`.
+        blur: blur maps by a Gaussian of this many pixels, for the eye only.
+    """
+    if not is_number(blur) or blur < 0:
+        raise InputError("blur", "a number of pixels, 0 or more", repr(blur))
     if e.delta.ndim != 3:
         against = not isinstance(e.method, Baseline) or e.method.score == "loss"
         what = "delta" if isinstance(e, SparseExplanation) else "score"
         axes = ("feature", f"{what} (positive: {'against' if against else 'for'} the class)")
         values = e.delta.double().flatten().numpy()
         return bars_figure(f"{sentences.title(e)}, {e.method.title}", values, axes, against)
-    panels = _panels(e)
-    return maps_figure(sentences.title(e), [Row(panels, len(panels), fontsize=10), *_strip(e)])
+    panels = _panels(e, kind, blur)
+    rows = [Row(panels, len(panels), fontsize=10), *_strip(e, kind, blur)]
+    return maps_figure(sentences.title(e), rows, subtitle=sentences.subtitle(e))
 
 
-def demo_figure(smooth: Explanation, plain: Explanation) -> Figure:
-    """The smooth maps of a picture above the plain ones, and the smooth ones along lambda1."""
-    first, second = _panels(smooth), _panels(plain)
-    rows = [Row(first, len(first), fontsize=10), Row([None, *second[1:]], len(first), fontsize=10)]
-    return maps_figure(sentences.title(smooth), [*rows, *_strip(smooth)])
+def demo_figure(pictured: Explanation, exact: Explanation) -> Figure:
+    """A picture to look at above the paper's map of the same photograph, and the first along lambda1."""
+    first, second = _panels(pictured, None, 0.0), _panels(exact, None, 0.0)[1:]
+    rows = [Row(first, len(first), fontsize=10), Row(second, len(first), fontsize=10), *_strip(pictured, None, 0.0)]
+    return maps_figure(sentences.title(pictured), rows, subtitle=sentences.subtitle(pictured))
 
 
-def _panels(e: Explanation) -> list[Panel]:
-    seen, shades = picture(e.input.numpy()), e.map()
+def _panels(e: Explanation, kind: MapKind | None, blur: float) -> list[Panel]:
+    seen, shades = picture(e.input.numpy()), _shades(e, kind, blur)
     panels = [Panel(seen, "input")]
     if isinstance(e, SecondOrderExplanation):
         first = e.method.first_order.title
-        panels.append(Panel(normalise(first_order_map(e).numpy()), f"{first}, same penalties"))
-    return [*panels, Panel(shades, sentences.caption(e)), Panel(overlay(seen, shades), "overlay")]
+        panels.append(Panel(_shades(e, kind, blur, first_order(e)), f"{first}, same penalties"))
+    caption = sentences.caption(e) + (f"\nblurred for display, sigma = {blur:g} pixels" if blur else "")
+    return [*panels, Panel(shades, caption), Panel(overlay(seen, shades), "overlay")]
 
 
-def _strip(e: Explanation) -> list[Row]:
+def _shades(e: Explanation, kind: MapKind | None, blur: float, drawn: Drawn | None = None) -> Array:
+    return blurred(normalise(strengths(e, kind, drawn)), blur)
+
+
+def _strip(e: Explanation, kind: MapKind | None, blur: float) -> list[Row]:
     if not isinstance(e, SparseExplanation):
         return []
     panels = [
         Panel(
-            normalise(point.delta.numpy()),
+            _shades(e, kind, blur, point),
             f"lambda1 = {point.lambda1:.2g}\n{point.sparsity:.2%} zero",
             point.lambda1 == e.lambda1,
         )
-        for point in e.path
+        for point in telling(e.path, e.lambda1)
     ]
-    return [Row(panels[i : i + STRIP_COLUMNS], STRIP_COLUMNS) for i in range(0, len(panels), STRIP_COLUMNS)]
+    return [Row(panels, STRIP_MAPS, fontsize=8)]
+
+
+def telling(path: tuple[PathPoint, ...], chosen: float, count: int = STRIP_MAPS) -> list[PathPoint]:
+    """Pick the maps of a path that show most: the chosen one, and others that keep evenly more from map to map.
+
+    What a map keeps counts by its logarithm, because paths begin with a few pixels and end with most of them.
+
+    Args:
+        path: the maps by falling lambda1.
+        chosen: the lambda1 of the chosen map.
+        count: how many to pick at most.
+    """
+    shown = [point for point in path if point.sparsity < 1 or point.lambda1 == chosen] or list(path[:1])
+    if len(shown) <= count:
+        return shown
+    kept = np.array([math.log(max(1 - point.sparsity, 1e-9)) for point in shown])
+    picked = {next(i for i, point in enumerate(shown) if point.lambda1 == chosen)}
+    while len(picked) < count:
+        # The map that is farthest from all that were picked.
+        distances = [min(abs(kept[i] - kept[j]) + abs(i - j) / len(shown) for j in picked) for i in range(len(shown))]
+        picked.add(int(np.argmax(distances)))
+    return [shown[i] for i in sorted(picked)]

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from secondsight.config import CASO
-from secondsight.results.explanation import Explanation, SecondOrder, SparseExplanation
+from secondsight.results.explanation import (
+    Explanation,
+    PictureExplanation,
+    SecondOrder,
+    SecondOrderExplanation,
+    SparseExplanation,
+)
 
 HARDLY, SOMEWHAT = 5.0, 20.0
 """Degrees: below the first, maps of first and second order look the same; from the second on, they look different."""
@@ -26,7 +32,18 @@ def proof(e: Explanation) -> str:
 
 def caption(e: Explanation) -> str:
     """Name the method, the share of zeros and the proof."""
-    return f"{e.method.title}, {e.sparsity:.0%} zero, {proof(e)}" if proof(e) else e.method.title
+    if not isinstance(e, SparseExplanation):
+        return e.method.title
+    of = " of windows" if e.window else " of groups" if e.groups is not None else ""
+    return f"{e.method.title}, {e.sparsity:.0%}{of} zero, {proof(e)}"
+
+
+def subtitle(e: Explanation) -> str:
+    """Say what second order does, and what the noise left to chance; empty where the method tells neither."""
+    lines = [e.second_order.sentence] if isinstance(e, (PictureExplanation, SecondOrderExplanation)) else []
+    if isinstance(e, SparseExplanation) and e.smoothing is not None and e.smoothing.standard_error is not None:
+        lines.append(f"{e.smoothing.copies} noisy copies: standard error {e.smoothing.standard_error:.0%}.")
+    return " ".join(lines)
 
 
 def second_order(method: CASO, angle: float, error: float) -> SecondOrder:

@@ -10,31 +10,35 @@ from torch import Tensor
 
 from secondsight.errors import InputError
 from secondsight.results.explanation import Explanation, MapKind, PathPoint, SparseExplanation
+from secondsight.results.first_order import FirstOrder
+
+Drawn = PathPoint | FirstOrder
+"""A map that is drawn instead of the chosen one: one of the path, or CAFO's."""
 
 
-def strengths(e: Explanation, kind: MapKind | None = None, point: PathPoint | None = None) -> NDArray[Any]:
+def strengths(e: Explanation, kind: MapKind | None = None, drawn: Drawn | None = None) -> NDArray[Any]:
     """Return the values that shades are made of, not yet scaled.
 
     Args:
         e: the result.
         kind: "entries" or "groups". None: groups where there are any.
-        point: a map of the path instead of the chosen one.
+        drawn: a map with the groups of this result. None: its chosen map.
     """
     if kind not in (None, "entries", "groups"):
         raise InputError("kind", "entries or groups", repr(kind))
-    delta = e.delta if point is None else point.delta
-    norms = None if kind == "entries" else _group_norms(e, delta, point)
+    delta = e.delta if drawn is None else drawn.delta
+    norms = None if kind == "entries" else _group_norms(e, delta, drawn)
     if kind == "groups" and norms is None:
         raise InputError("kind", "'entries', because this map has no groups or was multiplied by the input", "'groups'")
     shown: NDArray[Any] = (delta if norms is None else norms).numpy()
     return shown
 
 
-def _group_norms(e: Explanation, delta: Tensor, point: PathPoint | None) -> Tensor | None:
+def _group_norms(e: Explanation, delta: Tensor, drawn: Drawn | None) -> Tensor | None:
     """The norm of each pixel's group. None: there are no groups, or an input of its own multiplies each entry."""
     if not isinstance(e, SparseExplanation) or e.method.times_input:
         return None
-    windows = e.window_norms if point is None else point.window_norms
+    windows = e.window_norms if drawn is None else drawn.window_norms
     if windows is not None or e.groups is None:
         return windows
     squares = delta.double().square().flatten()
