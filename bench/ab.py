@@ -1,16 +1,17 @@
 """Two versions in alternating processes, and the ratio of their times with its 95 % interval.
 
     python -m bench.ab --base COMMIT [--rows caso,cafo,many] [--models lite0,resnet50] [--pairs 20] [--json FILE]
-    python -m bench.ab --rows captum,probable [--models lite0,resnet50] [--pairs 20] [--json FILE]
+    python -m bench.ab --rows captum,probable,window [--models lite0,resnet50] [--pairs 20] [--json FILE]
 
 For caso, cafo and many, a pair is one process with the code of COMMIT (old) and one with the code of this folder (new).
 For captum both have the code of this folder: `ss.explain` on a list of raw inputs (old) and `CASO(net).attribute` on
-the same inputs as one tensor (new). For probable it is `caso` (old) and `caso(bound=probable)` (new).
+the same inputs as one tensor (new). For probable it is `caso` (old) and `caso(bound=probable)` (new), for window
+`caso(groups=pixel)` (old) and `caso(groups=window:8)` (new).
 
 Each process loads the network and explains a photograph that does not count. Then they take turns: photograph by
 photograph or, for many and captum, all in one call. The other process waits. Which one begins changes from turn to turn
 and from pair to pair. The ratio is new over old, the mean of the pairs by logarithms, with Student's interval. A row
-passes if the upper end is at most 1.05, or 2.2 for probable. Leave the machine alone meanwhile.
+passes if the upper end is at most 1.05, or 2.2 for probable and 1.3 for window. Leave the machine alone meanwhile.
 
 With --json the pairs are written as they come, and a run that was cut short goes on where it stopped.
 """
@@ -35,12 +36,16 @@ from rich.progress import track
 from scipy.stats import t as student
 
 ROOT = Path(__file__).parents[1]
-LIMITS = {"caso": 1.05, "cafo": 1.05, "many": 1.05, "captum": 1.05, "probable": 2.2}
+LIMITS = {"caso": 1.05, "cafo": 1.05, "many": 1.05, "captum": 1.05, "probable": 2.2, "window": 1.3}
 """What the ratio of each row may be."""
-PHOTOGRAPHS = {"caso": 8, "cafo": 12, "many": 40, "captum": 16, "probable": 8}
+PHOTOGRAPHS = {"caso": 8, "cafo": 12, "many": 40, "captum": 16, "probable": 8, "window": 8}
 """The photographs of each row: enough that a pair times some seconds."""
 IN_ONE_CALL = ("many", "captum")
-ADAPTER = {"captum": ("captum-list", "captum-tensor"), "probable": ("probable-caso", "probable-probable")}
+ADAPTER = {
+    "captum": ("captum-list", "captum-tensor"),
+    "probable": ("probable-caso", "probable-probable"),
+    "window": ("window-pixel", "window-window"),
+}
 """Rows that do not compare two versions of the package: what the two processes serve instead."""
 
 Seconds = list[tuple[float, float]]
@@ -79,7 +84,13 @@ def turns(classifier: Any, row: str) -> Iterator[Callable[[], object]]:
     if row.startswith("captum"):
         yield adapter_turn(classifier, row, inputs)
         return
-    named = {"many": "caso", "probable-caso": "caso", "probable-probable": "caso(bound=probable)"}
+    named = {
+        "many": "caso",
+        "probable-caso": "caso",
+        "probable-probable": "caso(bound=probable)",
+        "window-pixel": "caso(groups=pixel)",
+        "window-window": "caso(groups=window:8)",
+    }
     method = named.get(row, row)
     ss.explain(classifier, ss.example_photograph(), method)
     for turn in [inputs] if row in IN_ONE_CALL else inputs:
@@ -232,7 +243,7 @@ class Report:
 
     def figures(self, row: str, pairs: Seconds) -> dict[str, Any]:
         """The figures of a row, and what it is compared with."""
-        old = {"captum": "explain", "probable": "caso"}
+        old = {"captum": "explain", "probable": "caso", "window": "caso, groups=pixel"}
         return figures(row, pairs) | {"old_code": old.get(row, self.commit)}
 
     def line(self, network: str, row: str) -> str:

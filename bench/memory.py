@@ -20,6 +20,7 @@ from bench.paper import Pearlmutter
 from bench.photographs import model as load
 
 EIGENPAIRS = 20
+WINDOWS = ss.CASO(groups="window:8")
 
 
 def peak_bytes(name: str, what: str, photograph: Path) -> int:
@@ -57,6 +58,8 @@ def work(model: ss.Classifier, x: Tensor, what: str, warm_up: bool) -> int:
         ss.explain(model, [x] * (1 if warm_up else int(more)))
     elif what == "caso-path":
         ss.explain(model, x, ss.CASO(certify="chosen" if warm_up else "path"))
+    elif what in ("picture", "caso-window"):
+        ss.explain(model, x, ss.Picture() if what == "picture" else WINDOWS)
     else:
         size = 10 if what in ("smoothgrad", "integrated-gradients") else None
         count = 2 if warm_up else 50

@@ -8,7 +8,7 @@ from bench.figures import Data, is_earlier, lookup
 from bench.row import COLUMNS, LIMITS, NAMES, cells, limits
 
 NETWORKS = {"lite0": "EfficientNet-Lite0", "resnet50": "ResNet-50"}
-RATIOS = ("caso", "cafo", "many", "captum", "probable")
+RATIOS = ("caso", "cafo", "many", "captum", "probable", "window")
 AXES = {
     "side": "side of the picture (EfficientNet-Lite0)",
     "classes": "classes (small network, 64 pixels)",

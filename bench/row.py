@@ -15,6 +15,8 @@ NAMES = {
     "caso": "caso: certified map, path of 16",
     "floor": "floor for these H-products",
     "cafo": "cafo: exact map, path of 16",
+    "picture": "picture: windows of 8, 16 copies, and the sentence",
+    "caso-window": "caso by windows of 8: certified map",
     "path": "caso, all 16 points certified",
     "further": "each further certified point",
     "smoothgrad": "Captum SmoothGrad-50, 10 at a time",
@@ -24,6 +26,7 @@ NAMES = {
     "batch-40": "caso, 40 in one call, each",
     "eigenpairs": "top 20 eigenpairs",
     "smooth-caso": "smooth-caso, n = 50: certified map, path of 16",
+    "smooth-caso-window": "smooth-caso by windows of 8, n = 50: certified map",
     "factor": "full factor, 1000 classes",
     "paper": "the paper's algorithm, 8 values",
 }

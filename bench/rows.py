@@ -14,7 +14,7 @@ from torch import Tensor
 import secondsight as ss
 from bench.floor import floor
 from bench.measure import REPEATS, Timing, console, loss_gradient, method_with, timed, timing
-from bench.memory import EIGENPAIRS, peak_bytes
+from bench.memory import EIGENPAIRS, WINDOWS, peak_bytes
 from bench.paper import paper_maps, worst_gaps
 from bench.photographs import photographs
 from bench.row import Row
@@ -80,6 +80,21 @@ def cafo(subject: Subject) -> Iterator[Row]:
     row = Row("cafo", {"ge": 1.3})
     _explain_each(subject, subject.counts.caso, row, "cafo")
     row.peak = subject.peak("cafo")
+    yield row
+
+
+def picture(subject: Subject) -> Iterator[Row]:
+    """The map to look at. Captum's SmoothGrad-50 is in the same run."""
+    row = Row("picture", {"ge": 25})
+    _explain_each(subject, subject.counts.path, row, ss.Picture())
+    row.peak = subject.peak("picture")
+    yield row
+
+
+def windows(subject: Subject) -> Iterator[Row]:
+    row = Row("caso-window")
+    _explain_each(subject, subject.counts.path, row, WINDOWS)
+    row.peak = subject.peak("caso-window")
     yield row
 
 
@@ -158,6 +173,9 @@ def smooth(subject: Subject) -> Iterator[Row]:
     _explain_each(subject, subject.counts.smooth, row, ss.SmoothCASO(n=50))
     row.peak = subject.peak("smooth-caso", slow=True)
     yield row
+    row = Row("smooth-caso-window")
+    _explain_each(subject, subject.counts.smooth, row, ss.SmoothCASO(n=50, groups="window:8"))
+    yield row
 
 
 def baseline(subject: Subject) -> Iterator[Row]:
@@ -179,6 +197,8 @@ def baseline(subject: Subject) -> Iterator[Row]:
 ROWS: dict[str, tuple[Callable[[Subject], Iterator[Row]], str]] = {
     "caso": (caso, "caso"),
     "cafo": (cafo, "caso"),
+    "picture": (picture, "path"),
+    "windows": (windows, "path"),
     "path": (path, "path"),
     "captum": (captum, "captum"),
     "batch": (batch, "batch"),

@@ -36,6 +36,9 @@ COLUMNS = ("gradient", CLIPPED, *(name for name in METHODS if name != "gradient"
 CLIPPED_TITLE = "Gradient, clipped"
 """What figures call that column."""
 
+MOST_SHEET_ROWS = 100
+"""Rows of a contact sheet: a taller picture could not be opened by many programs."""
+
 PANEL_WIDTH = 1.9
 """Inches for each column, so that a caption such as "Integrated Gradients" fits above its map."""
 
@@ -107,6 +110,16 @@ class Comparison:
                 rows.append(Row([replace(header, caption=""), *times], columns, fontsize=8))
         return maps_figure(self.name, rows, PANEL_WIDTH * (len(self.rows[0]) + 1), PAPER_COLOURS)
 
+    def sheet_rows(self) -> list[Row]:
+        """Return a row for each network that fits onto a contact sheet: short captions, and no more than is drawn."""
+        rows = []
+        for entries in self.rows:
+            first = entries[0].explanation
+            seen = Panel(picture(first.input.numpy()), below=f"{first.label}, p = {first.probability:.2g}"[:34])
+            maps = [Panel(e.explanation.map(), below=e.caption().partition("\n")[2]) for e in entries]
+            rows.append(Row([seen, *maps], len(entries) + 1, fontsize=7))
+        return rows
+
     def _repr_png_(self) -> bytes:
         """Return the picture that a notebook shows."""
         return png(self.figure())
@@ -114,6 +127,19 @@ class Comparison:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the figure to a PNG file."""
         save_figure(self.figure(), Path(path))
+
+
+def sheet_figure(rows: Sequence[Row], columns: Sequence[str]) -> Figure:
+    """Draw a contact sheet: a row for each photograph and network, a column for each method.
+
+    Args:
+        rows: from `Comparison.sheet_rows`, of one photograph after the other.
+        columns: the names of the columns.
+    """
+    titles = ["input", *map(title_of, columns)]
+    named = [replace(p, caption=title) for p, title in zip(rows[0].panels, titles, strict=True) if p is not None]
+    top = replace(rows[0], panels=named, fontsize=8)
+    return maps_figure("", [top, *rows[1:]], PANEL_WIDTH * len(titles))
 
 
 def compare(

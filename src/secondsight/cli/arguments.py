@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,10 @@ import secondsight as ss
 
 if TYPE_CHECKING:
     from secondsight.model.classifier import Classifier
+
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+"""Names of files that are taken for photographs in a folder."""
 
 
 def checked_model(name: str, target: str | None) -> Classifier:
@@ -26,6 +31,28 @@ def checked_model(name: str, target: str | None) -> Classifier:
     if target is not None and model.labels is not None:
         model.target_index(target, len(model.labels))
     return model
+
+
+def photographs_in(paths: Sequence[Path]) -> list[Path]:
+    """Replace each folder by the photographs in it, by name. Other paths stay as they are.
+
+    Raises:
+        InputError: if a folder has none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES) if path.is_dir() else [path]
+        if not inside:
+            raise ss.InputError("PHOTO", f"a photograph, or a folder with files {', '.join(SUFFIXES)}", repr(str(path)))
+        found += inside
+    return found
+
+
+def require_png(option: str, file: Path) -> None:
+    """Refuse the name of a figure that is no PNG file, or cannot be written."""
+    if file.suffix.lower() != ".png" or file.is_dir():
+        raise ss.InputError(option, "the name of a .png file", repr(str(file)))
+    require_folder(file.parent)
 
 
 def require_folder(folder: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 import secondsight as ss
 from secondsight import zoo
 from secondsight.cli import options
-from secondsight.cli.arguments import checked_model, require_folder
+from secondsight.cli.arguments import checked_model, photographs_in, require_folder, require_png
 from secondsight.cli.console import COMPARE_COLUMNS, Record
 from secondsight.cli.method_options import ALL, takes_options_of
 from secondsight.cli.photograph_loop import for_each_photograph
@@ -21,7 +21,7 @@ from secondsight.presets import preset as options_of
 
 @takes_options_of(*ALL, but=["times_input"])
 def compare(
-    photographs: options.Photographs,
+    photographs: Annotated[list[Path], typer.Argument(metavar="PHOTO|DIR", help="Photographs, or folders of them.")],
     methods: Annotated[
         str,
         typer.Option(
@@ -46,6 +46,13 @@ def compare(
     seed: options.Seed = 0,
     preset: options.Preset = "none",
     out: options.Out = Path("out"),
+    sheet: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.png",
+            help="Write one contact sheet of all photographs, a row for each, instead of a figure for each.",
+        ),
+    ] = None,
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
@@ -53,11 +60,18 @@ def compare(
 
     The cost of a map is in g.e., gradient equivalents: its time over that of one gradient of the loss.
     """
-    from secondsight.comparison import columns_of, owned
+    from secondsight.comparison import MOST_SHEET_ROWS, columns_of, owned, sheet_figure
+    from secondsight.results.storage import save_figure
 
     require_folder(out)
+    photographs = photographs_in(photographs)
     wanted = owned(methods, dict(options_of(preset))) | asked
-    columns_of(methods, **wanted)
+    columns = columns_of(methods, **wanted)
+    if sheet is not None:
+        require_png("--sheet", sheet)
+        if len(photographs) * len(models.split(",")) > MOST_SHEET_ROWS:
+            raise ss.InputError("--sheet", f"of at most {MOST_SHEET_ROWS} photographs times networks", len(photographs))
+    rows: list[Any] = []
     classifiers = [checked_model(name.strip(), target) for name in models.split(",")]
 
     def work(number: int, figure: Path, bar: ProgressBar) -> list[Record]:
@@ -72,7 +86,14 @@ def compare(
             started=bar.start_method,
             **wanted,
         )
-        result.save(figure)
+        if sheet is None:
+            result.save(figure)
+        else:
+            rows.extend(result.sheet_rows())
         return result.summaries()
 
-    for_each_photograph(photographs, out, work, COMPARE_COLUMNS, as_json, "-compared")
+    def finish() -> None:
+        if sheet is not None and rows:
+            save_figure(sheet_figure(rows, list(columns)), sheet)
+
+    for_each_photograph(photographs, out, work, COMPARE_COLUMNS, as_json, "-compared", sheet, finish)

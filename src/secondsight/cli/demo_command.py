@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import secondsight as ss
-from secondsight.cli.arguments import require_folder
+from secondsight.cli.arguments import require_png
 from secondsight.cli.console import EXPLAIN_COLUMNS, report, warnings_caught
 from secondsight.cli.progress_bar import ProgressBar
 from secondsight.config import CASO, Picture
@@ -24,9 +24,7 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="FILE.png", help="Where the figure goes.")] = Path("out/demo.png"),
 ) -> None:
     """Explain the photograph that comes with secondsight: a picture to look at, and the paper's map with its proof."""
-    if out.suffix.lower() != ".png" or out.is_dir():
-        raise ss.InputError("--out", "the name of a .png file", repr(str(out)))
-    require_folder(out.parent)
+    require_png("--out", out)
     from secondsight.results.explanation_figure import demo_figure
     from secondsight.results.storage import save_figure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -16,11 +16,12 @@ from secondsight.cli.console import EXPLAIN_COLUMNS, Record
 from secondsight.cli.method_options import ALL, asked_method, takes_options_of
 from secondsight.cli.photograph_loop import for_each_photograph
 from secondsight.cli.progress_bar import ProgressBar
-from secondsight.config import CASO, Method, Smooth
+from secondsight.config import CAFO, CASO, Method, Smooth
+from secondsight.option_types import number
 
 if TYPE_CHECKING:
     from secondsight.model.classifier import Classifier
-    from secondsight.results.explanation import Explanation
+    from secondsight.results.explanation import Explanation, MapKind
 
 
 @takes_options_of(*ALL)
@@ -30,9 +31,9 @@ def explain(
         str,
         typer.Option(
             metavar="NAME|NAME(OPTION=VALUE,...)",
-            help="caso takes the curvature of the loss into account; cafo only its gradient, and is faster; "
-            "smooth-caso and smooth-cafo average over noisy copies. For comparison: gradient, smoothgrad, "
-            "integrated-gradients.",
+            help="picture is a map to look at; caso proves the paper's objective, with the curvature of the loss; cafo "
+            "leaves the curvature out, and is faster; smooth-caso and smooth-cafo average over noisy copies. For "
+            "comparison: gradient, smoothgrad, integrated-gradients.",
         ),
     ] = "caso",
     target: options.Target = None,
@@ -43,17 +44,36 @@ def explain(
     save_npz: Annotated[
         bool, typer.Option("--save-npz", help="Also write the arrays beside each figure, for Explanation.load.")
     ] = False,
+    show: Annotated[
+        str | None,
+        typer.Option(
+            metavar="entries|groups",
+            help="What a shade of the figure stands for: single pixels, or groups (windows) by their norm.",
+            show_default="groups, where there are any",
+        ),
+    ] = None,
+    blur: Annotated[
+        float,
+        typer.Option(metavar="PIXELS", help="Blur the maps of the figure, for the eye only; the figure says so."),
+    ] = 0.0,
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
     """Explain photographs: write a figure for each and print a table."""
     require_folder(out)
     config = asked_method(method, preset, asked)
+    if show not in (None, "entries", "groups"):
+        raise ss.InputError("--show", "entries or groups", repr(show))
+    if show == "groups" and (not isinstance(config, CAFO) or config.groups == "none" or config.times_input):
+        raise ss.InputError("--show", f"entries, because {config.name} has no groups here", "groups")
+    number(0.0, inclusive=True)("--blur", blur)
+    from secondsight.results.storage import save_figure
+
     batches = _Batches(checked_model(model, target), photographs, config, target, seed)
 
     def work(number: int, figure: Path, bar: ProgressBar) -> list[Record]:
         explanation = batches.explanation(number, bar)
-        explanation.save(figure)
+        save_figure(explanation.figure(cast("MapKind | None", show), blur), figure)
         if save_npz:
             explanation.save(figure.with_suffix(".npz"))
         return [explanation.summary()]

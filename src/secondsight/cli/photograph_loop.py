@@ -21,6 +21,8 @@ def for_each_photograph(
     columns: Sequence[str],
     as_json: bool,
     suffix: str = "",
+    sheet: Path | None = None,
+    finish: Callable[[], None] = lambda: None,
 ) -> None:
     """Work on each photograph and print the results. A photograph that fails does not stop the others.
 
@@ -32,6 +34,8 @@ def for_each_photograph(
         columns: the columns of the table.
         as_json: print each record as a line of JSON when its photograph is done, instead of the table at the end.
         suffix: goes between a photograph's name and ".png" in the name of its figure.
+        sheet: the file of the one figure of all photographs; None: each has its own.
+        finish: called when all photographs are done, before anything is printed. It writes the sheet.
 
     Raises:
         typer.Exit: at the end, if a photograph failed.
@@ -51,10 +55,11 @@ def for_each_photograph(
                 continue
             for record in done:
                 notes = list(dict.fromkeys([*record["notes"], *(str(warning.message) for warning in warned)]))
-                record |= {"notes": notes, "photograph": str(photograph), "figure": str(figure)}
+                record |= {"notes": notes, "photograph": str(photograph), "figure": str(sheet or figure)}
                 if as_json:
                     show_json(record)
             records += done
+        finish()
     if not as_json:
         report(records, columns)
     if failed:
