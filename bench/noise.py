@@ -3,9 +3,9 @@
     python -m bench.noise [--models lite0,resnet50] [--photographs 40] [--pairs 16] [--json FILE]
 
 For each photograph, gradients at x + z and x - z for some z. The squared standard error of n independent copies is
-s / n, with s the variance of one copy, summed over the entries. That of n copies in pairs is 2 t / n, with t the variance
-of a pair's mean. So 100 t / s copies in pairs equal 50 independent ones. The same with the norms of windows of 8 pixels in
-place of the entries, whose standard errors come from a jackknife, as in a result's `smoothing`.
+s / n, with s the variance of one copy, summed over the entries. That of n copies in pairs is 2 t / n, with t the
+variance of a pair's mean. So 100 t / s copies in pairs equal 50 independent ones. The same with the norms of windows of
+8 pixels in place of the entries, whose standard errors come from a jackknife, as in a result's `smoothing`.
 """
 
 from __future__ import annotations

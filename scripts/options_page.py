@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from secondsight.config import METHODS
+from secondsight.config import METHODS, described
 
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 
@@ -26,13 +26,13 @@ def page() -> str:
     parts += [f"| `{name}` | `{method.__name__}`: {summary(method)} |\n" for name, method in METHODS.items()]
     seen: set[str] = set()
     for method in METHODS.values():
-        for name, option in method.options().items():
+        for name in method.options():
             if name in seen:
                 continue
             seen.add(name)
+            option, default = described(name, list(METHODS.values()))
             owners = [owner for owner, other in METHODS.items() if name in other.options()]
             whose = "all methods" if len(owners) == len(METHODS) else ", ".join(f"`{owner}`" for owner in owners)
-            default = option.default or repr(method.defaults()[name])
             takes = f"Takes `{option.metavar}`. " if option.metavar else ""
             parts.append(f"\n## {name}\n\n{escaped(option.help)}\n\n{takes}Default: {default}. Of {whose}.\n")
     return "".join(parts)

@@ -129,17 +129,18 @@ class Comparison:
         save_figure(self.figure(), Path(path))
 
 
-def sheet_figure(rows: Sequence[Row], columns: Sequence[str]) -> Figure:
+def sheet_figure(title: str, rows: Sequence[Row], columns: Sequence[str]) -> Figure:
     """Draw a contact sheet: a row for each photograph and network, a column for each method.
 
     Args:
+        title: the line above all.
         rows: from `Comparison.sheet_rows`, of one photograph after the other.
         columns: the names of the columns.
     """
     titles = ["input", *map(title_of, columns)]
     named = [replace(p, caption=title) for p, title in zip(rows[0].panels, titles, strict=True) if p is not None]
     top = replace(rows[0], panels=named, fontsize=8)
-    return maps_figure("", [top, *rows[1:]], PANEL_WIDTH * len(titles))
+    return maps_figure(title, [top, *rows[1:]], PANEL_WIDTH * len(titles))
 
 
 def compare(
@@ -219,8 +220,12 @@ def columns_of(methods: str | Sequence[Method | str], **options: Any) -> dict[st
 
 
 def title_of(column: str) -> str:
-    """Name a column as figures do."""
-    return CLIPPED_TITLE if column == CLIPPED else method_of(column).title
+    """Name a column as figures do, with the options that it was given."""
+    if column == CLIPPED:
+        return CLIPPED_TITLE
+    method = method_of(column)
+    options = str(method).removeprefix(method.name)
+    return f"{method.title} {options}" if options else method.title
 
 
 def owned(methods: str | Sequence[Method | str], options: dict[str, Any]) -> dict[str, Any]:

@@ -373,15 +373,15 @@ class CASO(CAFO):
 def _copies(value: int) -> Any:
     """Declare how many noisy copies there are."""
     help = (
-        "How many noisy copies of the input are averaged. auto takes copies until the standard error is at most "
-        "noise_tolerance, or there are 248."
+        "How many noisy copies of the input are averaged. auto, which smoothgrad does not have, takes copies until the "
+        "standard error is at most noise_tolerance, or there are 248."
     )
     return option(value, whole_or_auto(1), help, "N|auto")
 
 
 def _antithetic(value: bool) -> Any:
     """Declare whether copies come in pairs."""
-    return option(value, flag, "Take noisy copies in pairs, x + z and x - z. n must then be even.", "")
+    return option(value, flag, "Take noisy copies in pairs, x + z and x - z. The last of an odd number is alone.", "")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -396,12 +396,6 @@ class SmoothMap(Smooth):
         "With n=auto, the standard error to reach: how far the norms of the groups of the averaged gradient (without "
         "groups, its entries) would move with other noise, as a share of their length.",
     )
-
-    def __post_init__(self) -> None:
-        """Refuse pairs of an odd number."""
-        super().__post_init__()
-        if self.antithetic and isinstance(self.n, int) and self.n % 2:
-            raise InputError("n", "even where antithetic is set", self.n)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -459,6 +453,18 @@ def class_of(name: str) -> type[Method]:
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise InputError("method", f"one of {', '.join(METHODS)}", f"{name!r}{hint}")
     return METHODS[name]
+
+
+def described(name: str, methods: Sequence[type[Method]]) -> tuple[Option, str]:
+    """Describe an option that several methods have: by its fullest help, and its default with the exceptions."""
+    owners = [method for method in methods if name in method.options()]
+    one = max((owner.options()[name] for owner in owners), key=lambda option: len(option.help))
+    if one.default is not None:
+        return one, one.default
+    usual = owners[0].defaults()[name]
+    others = {owner.name: owner.defaults()[name] for owner in owners}
+    exceptions = [f"{owner}: {word(value)}" for owner, value in others.items() if value != usual]
+    return one, "; ".join([word(usual), *exceptions])
 
 
 def method_of(method: Method | str, **options: Any) -> Method:

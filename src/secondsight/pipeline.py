@@ -20,16 +20,13 @@ from secondsight.groups import Grouping
 from secondsight.model.classifier import Classifier
 from secondsight.operators.averaged import AveragedHessian
 from secondsight.operators.base import SymmetricOperator
-from secondsight.operators.full_factor import is_small, proven_bounds
 from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.hessian_choice import choose_hessian
 from secondsight.operators.linearisation import Linearisation, linearise
 from secondsight.operators.loss_hessian import LossHessian
 from secondsight.operators.noise import noise_of
 from secondsight.optim.cafo import cafo_solver
-from secondsight.optim.caso import CasoSolver, map_dtype
-from secondsight.optim.eigenvalue_bounds import Bounds, Estimated, Probable, Proven, TopBound
-from secondsight.optim.metered_operator import MeteredOperator
+from secondsight.optim.caso import map_dtype
 from secondsight.optim.second_order_angle import angle_without_penalty
 from secondsight.request import Request
 from secondsight.results.builder import ResultBuilder
@@ -42,6 +39,7 @@ from secondsight.results.explanation import (
     SparseExplanation,
 )
 from secondsight.results.sentences import second_order
+from secondsight.solver_setup import caso_solver
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def _with_curvature(
 ) -> SecondOrderExplanation:
     """Solve definition 3: fix lambda2, solve the path of lambda1, choose one map, and certify it."""
     build = surrogate.builder()
-    solver, unit = _solver(build, surrogate, method, H, shared), build.curvature_unit
+    solver, unit = caso_solver(build, method, H, shared, surrogate.notes), build.curvature_unit
     solver.fix_lambda2()  # theorem 3: the objective is concave where lambda2 > L/2
     path = solver.choose(build.rule())  # section 4: the path of lambda1, the chosen map, its certificate
     if method.certify == "path":
@@ -129,45 +127,11 @@ def _with_curvature(
     )
 
 
-def _solver(
-    build: ResultBuilder, surrogate: Surrogate, method: CASO, H: LossHessian, shared: SymmetricOperator
-) -> CasoSolver:
-    bound, rounding = _bound(method, H, build.curvature_unit)
-    return CasoSolver(
-        gradient=build.unit_gradient,
-        H=MeteredOperator(shared, method.max_products, surrogate.request.progress, build.curvature_unit),
-        penalty=build.penalty,
-        sparsity=build.sparsity,
-        c1=build.c1(),
-        lambda2=method.lambda2,
-        tolerance=method.tolerance,
-        seed=surrogate.request.seed,
-        dtype=build.dtype,
-        bound=bound,
-        softmax=build.softmax_rounding(rounding, H.uncertainty),
-        notes=list(surrogate.notes),
-    )
-
-
 def _second_order_at_input(surrogate: Surrogate, method: Picture) -> SecondOrder:
     """Say whether second order matters at the input itself, as CASO would: by the products that fix lambda2."""
     caso = CASO(c1=method.c1)
     clean = surrogate_at(surrogate.linear, replace(surrogate.request, method=caso))
     assert clean.H is not None
-    solver = _solver(clean.builder(), clean, caso, clean.H, clean.H)
+    solver = caso_solver(clean.builder(), caso, clean.H, clean.H, clean.notes)
     solver.fix_lambda2()
     return second_order(caso, *angle_without_penalty(solver.problem, solver.basis))
-
-
-def _bound(method: CASO, H: LossHessian, unit: float) -> tuple[TopBound, float]:
-    """Choose what the certificate rests on, and say how far the logits may be off.
-
-    The bound is proven where that is asked for, or costs little.
-    """
-    if method.bound == "proven" or (method.bound == "auto" and is_small(H)):
-        rounding = H.logit_rounding(careful=True)
-        top, negative = proven_bounds(H, rounding)
-        return Proven(Bounds(top / unit, negative / unit)), rounding
-    if method.bound == "probable":
-        return Probable(method.failure), H.logit_rounding(careful=True)
-    return Estimated(), H.logit_rounding(careful=False)

@@ -94,6 +94,6 @@ def compare(
 
     def finish() -> None:
         if sheet is not None and rows:
-            save_figure(sheet_figure(rows, list(columns)), sheet)
+            save_figure(sheet_figure(", ".join(model.name for model in classifiers), rows, list(columns)), sheet)
 
     for_each_photograph(photographs, out, work, COMPARE_COLUMNS, as_json, "-compared", sheet, finish)

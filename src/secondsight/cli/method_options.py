@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from secondsight.config import METHODS, Method, method_of
+from secondsight.config import METHODS, Method, described, method_of
 from secondsight.errors import SecondsightError
-from secondsight.option_types import Option, flag, literal
+from secondsight.option_types import flag, literal
 from secondsight.presets import preset as options_of
 
 Command = Callable[..., None]
@@ -58,9 +58,8 @@ def _evaluated(command: Command) -> list[inspect.Parameter]:
 
 def _parameter(name: str, methods: tuple[type[Method], ...]) -> inspect.Parameter:
     owners = [method for method in methods if name in method.options()]
-    one: Option = owners[0].options()[name]
+    one, default = described(name, owners)
     whose = "" if len(owners) == len(methods) else f"({', '.join(owner.name for owner in owners)}) "
-    default = one.default or str(owners[0].defaults()[name])
     hyphened = name.replace("_", "-")
     if one.check is flag:
         names, metavar = f"--{hyphened}/--no-{hyphened}", None

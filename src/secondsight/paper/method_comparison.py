@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from secondsight.comparison import COLUMNS, compare, title_of
+from secondsight.comparison import COLUMNS as ALL_COLUMNS
+from secondsight.comparison import compare, title_of
 from secondsight.errors import SecondsightError
 from secondsight.model.classifier import Classifier
 from secondsight.model.images import read
@@ -30,6 +31,9 @@ from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure,
 from secondsight.plotting.shades import normalise
 from secondsight.results.explanation import SparseExplanation
 from secondsight.results.storage import write_whole
+
+COLUMNS = tuple(name for name in ALL_COLUMNS if name != "picture")
+"""The methods of the paper's figure, in the order of its columns, and the clipped gradient."""
 
 SHOWN = 6
 """Photographs on a page of the figure: rows of nine panels, so that the page stays wider than high."""
@@ -122,7 +126,7 @@ def measure(run: Run, file: Path, boxes: list[Box], maps: Path) -> Record:
         The share of the picture in the boxes (`area`), the share of each map in them (`inside`), and what each map
         cost.
     """
-    (entries,) = compare(run.model, file, "all", seed=run.seed, **run.options).rows
+    (entries,) = compare(run.model, file, COLUMNS, seed=run.seed, **run.options).rows
     shades = {entry.method: normalise(entry.explanation.delta.numpy()) for entry in entries}
     seen = entries[0].explanation
     arrays: dict[str, Any] = {name: (255 * shade).astype(np.uint8) for name, shade in shades.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -209,7 +208,7 @@ def _draw(ax: Axes, panel: Panel, fontsize: int, colours: str, width: float) -> 
     """Draw a panel that is `width` dots wide."""
     image = panel.image
     if image.ndim == 2 and is_dots(image):
-        image = dilated(image, math.ceil(DOT * image.shape[1] / width))
+        image = dilated(image, max(1, round(DOT * image.shape[1] / width)))
     ax.imshow(image, cmap=colours, vmin=0, vmax=1, interpolation="antialiased")
     ink = CHOSEN if panel.chosen else "black"
     ax.set_title(panel.caption, fontsize=fontsize, color=ink, pad=3, parse_math=False)
