@@ -1,6 +1,6 @@
 """First steps: one photograph, one map, and what can be said about it.
 
-Run it anywhere: `python examples/first_steps.py`. It writes first_steps.png and first_steps.npz.
+Run it anywhere: `python examples/first_steps.py`. It writes picture.png, first_steps.png and first_steps.npz.
 """
 
 import secondsight as ss
@@ -9,6 +9,11 @@ import secondsight as ss
 model = ss.load_model("efficientnet-lite0")
 photograph = ss.example_photograph()
 
+# A picture to look at: the regions that the decision hangs on. In a notebook, `picture` alone on a line shows it.
+picture = ss.explain(model, photograph, "picture")
+picture.save("picture.png")
+
+# The paper's own objective, CASO, with its proof.
 e = ss.explain(model, photograph)
 
 print(f"The network sees a {e.label} (p = {e.probability:.2f}).")
@@ -16,7 +21,7 @@ print(f"{e.sparsity:.1%} of the pixels are exactly zero in the map.")
 print(f"No other map is better by more than {e.certificate.relative_gap:.1e} of the objective ({e.certificate.basis}).")
 print(e.second_order.sentence)
 
-# The picture: input, CAFO, CASO, overlay, and the maps along lambda1. In a notebook, `e` alone shows it.
+# The figure: input, CAFO, CASO, overlay, and maps along lambda1.
 e.save("first_steps.png")
 
 # Everything, to look at again later.
