@@ -50,8 +50,9 @@ def _bound(method: CASO, H: LossHessian, unit: float) -> tuple[TopBound, float]:
     """
     if method.bound == "proven" or (method.bound == "auto" and is_small(H)):
         rounding = H.logit_rounding(careful=True)
-        top, negative = proven_bounds(H, rounding)
-        return Proven(Bounds(top / unit, negative / unit)), rounding
+        top, negative, diagonal = proven_bounds(H, rounding)
+        diagonal = None if diagonal is None else diagonal / unit
+        return Proven(Bounds(top / unit, negative / unit, diagonal)), rounding
     if method.bound == "probable":
         return Probable(method.failure), H.logit_rounding(careful=True)
     return Estimated(), H.logit_rounding(careful=False)

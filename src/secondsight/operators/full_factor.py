@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -70,8 +71,19 @@ def is_small(hessian: LossHessian) -> bool:
     return hessian.size <= FEW_ENTRIES or (has_factor and hessian.linear.classes <= FEW_CLASSES)
 
 
-def proven_bounds(hessian: LossHessian, logit_rounding: float) -> tuple[float, float]:
-    """Bound the largest eigenvalue and minus the smallest one from all of H, with an allowance for rounding.
+class ProvenBounds(NamedTuple):
+    """Upper bounds from all of H: of its largest eigenvalue, of minus the smallest, and of its diagonal.
+
+    The diagonal is None where H may be indefinite.
+    """
+
+    top: float
+    negative: float
+    diagonal: Tensor | None
+
+
+def proven_bounds(hessian: LossHessian, logit_rounding: float) -> ProvenBounds:
+    """Bound the spectrum and the diagonal from all of H, with an allowance for rounding.
 
     It takes c backward passes, or d products where H has no factor or d is smaller.
 
@@ -91,9 +103,10 @@ def proven_bounds(hessian: LossHessian, logit_rounding: float) -> tuple[float, f
         assert factor is not None
         small = factor.double() @ factor.double().T if factor.shape[0] <= factor.shape[1] else _gram(factor)
         # |B + E| <= |B| + |E|.
-        length = float(small.diagonal().sum().clamp(min=0).sqrt())
-        top = float(torch.linalg.eigvalsh(small)[-1].clamp(min=0).sqrt()) + ROUNDING_STEPS * eps * length
-        return (top * unit) ** 2 * softmax, 0.0
+        error = ROUNDING_STEPS * eps * float(small.diagonal().sum().clamp(min=0).sqrt())
+        top = float(torch.linalg.eigvalsh(small)[-1].clamp(min=0).sqrt()) + error
+        diagonal = ((factor.norm(dim=1).double() + error) * unit) ** 2 * softmax
+        return ProvenBounds((top * unit) ** 2 * softmax, 0.0, diagonal)
     size = hessian.size
     if size > LARGEST_DENSE:
         may_be = f"'estimated' or 'probable' for an exact or averaged Hessian of more than {LARGEST_DENSE} inputs"
@@ -106,4 +119,6 @@ def proven_bounds(hessian: LossHessian, logit_rounding: float) -> tuple[float, f
     values = torch.linalg.eigvalsh((small + small.T) / 2)
     top, bottom = float(values[-1]), float(values[0])
     rounding += (softmax - 1) * max(top, -bottom)
-    return max(0.0, top + rounding) * unit, 0.0 if hessian.psd else max(0.0, rounding - bottom) * unit
+    if hessian.psd:
+        return ProvenBounds(max(0.0, top + rounding) * unit, 0.0, (small.diagonal() + rounding) * unit)
+    return ProvenBounds(max(0.0, top + rounding) * unit, max(0.0, rounding - bottom) * unit, None)

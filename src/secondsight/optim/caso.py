@@ -200,7 +200,8 @@ class CasoSolver:
         bounds = self.bound.at(self.basis, self.H.psd, lambda2)
         rounding = math.exp(2 * self.softmax.logits) * (1 + self.basis.measured_rounding())
         bound, negative = bounds.top * rounding, bounds.negative * rounding
-        return Problem(self.gradient, self.penalty, lambda2, bound, negative, self.fixed_shift)
+        diagonal = None if bounds.diagonal is None else bounds.diagonal * rounding
+        return Problem(self.gradient, self.penalty, lambda2, bound, negative, self.fixed_shift, diagonal)
 
     def _solve_at(self, model: NystromModel, lambda1: float) -> Point:
         solution, origin = model.solve(lambda1)

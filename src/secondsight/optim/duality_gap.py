@@ -60,6 +60,7 @@ def duality_gap(
         error,
         problem.shift,
         origin,
+        problem.diagonal,
     )
     proof = problem.penalty.prove(evidence)
     value = problem.objective(delta, float(delta @ product), lambda1, origin).value

@@ -48,13 +48,14 @@ SETTLED = 0.25
 
 @dataclass(frozen=True)
 class Bounds:
-    """Upper bounds of L and of -(smallest eigenvalue).
+    """Upper bounds of L, of -(smallest eigenvalue) and, where all of a semidefinite H is known, of its diagonal.
 
     If that of L is infinite, there is none, and the other is only an estimate.
     """
 
     top: float
     negative: float
+    diagonal: Tensor | None = None
 
 
 class TopBound(ABC):

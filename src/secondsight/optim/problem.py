@@ -86,6 +86,7 @@ class Problem:
         top_bound: upper bound of the largest eigenvalue L of H; infinite where there is none.
         negative: upper bound of -(smallest eigenvalue of H), 0 for a semidefinite H. 2 lambda2 + negative bounds Q from
             above.
+        diagonal: upper bounds of H's diagonal, for a semidefinite H that is known as a whole; else None.
         fixed_shift: the shift of a penalty that depends on it. None: the shift is `negative`.
     """
 
@@ -95,6 +96,7 @@ class Problem:
     top_bound: float = 0.0
     negative: float = 0.0
     fixed_shift: float | None = None
+    diagonal: Tensor | None = None
 
     @property
     def shift(self) -> float:

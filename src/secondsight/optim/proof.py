@@ -56,6 +56,7 @@ class Evidence:
         error: how long the rounding error of `pull` may be.
         shift: what was added to H to make it semidefinite, where the penalty depends on it.
         origin: where the map comes from, where the penalty needs to know.
+        diagonal: upper bounds of H's diagonal, where all of a semidefinite H is known.
     """
 
     delta: Tensor
@@ -67,6 +68,7 @@ class Evidence:
     error: float
     shift: float
     origin: Origin | None
+    diagonal: Tensor | None = None
 
 
 @dataclass(frozen=True)

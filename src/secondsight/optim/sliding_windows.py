@@ -115,35 +115,36 @@ class SlidingWindows(Penalty):
         delta, lambda1, mu, origin = evidence.delta, evidence.lambda1, evidence.mu, evidence.origin
         if origin is None:
             raise ValueError("origin is needed: windows overlap")
-        a = origin.a
+        a, edge = origin.a, lambda1 * self.weight
         pull = evidence.pull + evidence.shift * delta
         norms = self._norms(pull)
         kept = self._kept(norms, lambda1)
         missing = float((pull * self._spread(kept) / a - delta).norm())
         blocks = self._blocks(delta, origin)
         fenchel = a / 2 * float(blocks.square_distance(kept / a, pull).sum())
-        slack = lambda1 * self.weight * blocks.lengths() - (1 - kept) * blocks.times(pull)
+        slack = edge * blocks.lengths() - (1 - kept) * blocks.times(pull)
         fenchel += float(slack.clamp_(min=0).sum())
         without = fenchel / self.times + ((a * missing) ** 2 / mu - a * missing**2) / 2
         gap = fenchel / self.times + ((a * missing + evidence.error) ** 2 / mu - a * missing**2) / 2
         # |H + shift I| from the bounds of H.
         largest = max(2 * evidence.lambda2 - mu + evidence.shift, evidence.negative - evidence.shift)
         radius = math.sqrt(2 * gap / mu)
-        support = self._support(delta, pull, norms, lambda1, radius, largest * radius + evidence.error)
-        return Proof(gap, without, support)
-
-    def _support(
-        self, delta: Tensor, pull: Tensor, norms: Tensor, lambda1: float, primal_radius: float, dual_radius: float
-    ) -> Support:
-        """An entry is zero if all its windows are; it is not if one of them is not, and neither is the pull on it."""
-        edge = lambda1 * self.weight
-        zero = norms + dual_radius <= edge * (1 - DUAL_ROUNDING)
-        nonzero = norms - dual_radius > edge * (1 + DUAL_ROUNDING)
+        of_entries = torch.full_like(delta, largest * radius)
+        of_windows = torch.full_like(norms, largest * radius)
+        if evidence.diagonal is not None:
+            # |(HD)_j| <= sqrt(trace of H on window j) sqrt(D'HD) for H >= 0.
+            length = math.sqrt(max(largest, 0.0)) * radius
+            of_entries = torch.minimum(of_entries, evidence.diagonal.clamp(min=0).sqrt() * length)
+            of_windows = torch.minimum(of_windows, self.sums(evidence.diagonal.clamp(min=0)).sqrt() * length)
+        zero = norms + (of_windows + evidence.error) <= edge * (1 - DUAL_ROUNDING)
+        nonzero = norms - (of_windows + evidence.error) > edge * (1 + DUAL_ROUNDING)
         kept = self._spread(nonzero.to(norms)) > 0
-        return Support(
-            nonzero=(kept & (pull.abs() > dual_radius)) | (delta.abs() > primal_radius),
+        # An entry is zero if all its windows are. It is not if one of them is not, and neither is the pull on it.
+        support = Support(
+            nonzero=(kept & (pull.abs() > of_entries + evidence.error)) | (delta.abs() > radius),
             zero=self._spread(zero.to(norms)) * self.times > self.times - 0.5,
         )
+        return Proof(gap, without, support)
 
     def sums(self, values: Tensor) -> Tensor:
         """Compute A: sum flat values, perhaps several rows of them, over the pixels and channels of each window."""
