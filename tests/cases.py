@@ -98,6 +98,6 @@ CASES = PIECEWISE_LINEAR + CURVED
 
 
 def configured(method: str, **options: Any) -> Method:
-    """The config of a method with those of the options that it has."""
-    config = method_of(method)
+    """The config of a method with those of the options that it has; windows of a size that fits small pictures."""
+    config = method_of(method, groups="window:2") if method == "picture" else method_of(method)
     return config.with_options(**{name: value for name, value in options.items() if config.has(name)})

@@ -107,7 +107,7 @@ def test_one_target_for_all() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_and_the_seed(method: str) -> None:
-    model, config = TABLE.classifier(), configured(method, n=3, n_steps=3)
+    model, config = TABLE.classifier(), configured(method, n=3, n_steps=3, groups="none")
     expected = [ss.explain(model, x, config, seed=7) for x in X]
     assert_same(ss.explain_batches(model, X, config, seed=7), expected)
 

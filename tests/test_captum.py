@@ -165,7 +165,8 @@ def test_the_options_are_those_of_the_configs() -> None:
         assert list(parameters) == ["forward_func", "sign", "seed", *METHODS[name].options()]
         assert all(parameters[option].default == default for option, default in METHODS[name].defaults().items())
         assert all(f"    {option}: " in (attribution.__doc__ or "") for option in METHODS[name].options())
-    with pytest.raises(ss.InputError, match="n must be an option of smoothgrad, smooth-cafo, smooth-caso, not of caso"):
+    owners = "smoothgrad, smooth-cafo, smooth-caso, picture"
+    with pytest.raises(ss.InputError, match=f"n must be an option of {owners}, not of caso"):
         CASO(PIECEWISE_LINEAR[0].net, n=3)
     with pytest.raises(ss.InputError, match="stdevs must be None beside sigma"):
         SmoothCASO(PIECEWISE_LINEAR[0].net, stdevs=0.1, sigma=0.1)

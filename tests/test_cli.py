@@ -27,7 +27,7 @@ COMMAND = Path(sys.executable).with_name("secondsight")
 PNG = b"\x89PNG\r\n\x1a\n"
 ALWAYS = {
     *("photograph", "figure", "model", "target", "label", "probability"),
-    *("method", "options", "seed", "sparsity", "notes", "seconds"),
+    *("method", "options", "seed", "sparsity", "zero_pixels", "notes", "seconds"),
 }
 SPARSE = {
     *("lambda1", "lambda1_max", "lambda2", "groups", "gap", "relative_gap"),
@@ -122,16 +122,15 @@ def test_json_is_one_strict_object_per_line(tmp_path: Path, method: str) -> None
     assert files(tmp_path / "maps") == {"today", "today/astronaut.png", "today/rocket.png"}
 
 
-def test_demo_explains_by_four_methods(tmp_path: Path) -> None:
+def test_demo_shows_a_picture_and_the_papers_map(tmp_path: Path) -> None:
     done = run(tmp_path, "demo", "--out", "new/cat.png")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "new/cat.png").read_bytes().startswith(PNG)
     assert files(tmp_path) == {"new", "new/cat.png"}
     rows = [line for line in done.stdout.splitlines() if line.strip().startswith("chelsea.jpg  ")]
-    methods = ("cafo", "caso", "smooth-cafo", "smooth-caso")
+    methods = ("picture", "caso")
     assert all(row.split().count(method) == 1 for row, method in zip(rows, methods, strict=True))
     assert "without sparsity, CASO and CAFO point" in done.stdout
-    assert "without sparsity, SmoothCASO and SmoothCAFO point" in done.stdout
     assert done.stdout.splitlines()[-1] == "  figure: new/cat.png"
 
 
@@ -208,9 +207,12 @@ def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> str:
         ),
         (
             "good.png --groups pixel --method smoothgrad",
-            "an option of cafo, caso, smooth-cafo, smooth-caso, not of smoothgrad",
+            "an option of cafo, caso, smooth-cafo, smooth-caso, picture, not of smoothgrad",
         ),
-        ("good.png --sigma 0.1", "sigma must be an option of smoothgrad, smooth-cafo, smooth-caso, not of caso"),
+        (
+            "good.png --sigma 0.1",
+            "sigma must be an option of smoothgrad, smooth-cafo, smooth-caso, picture, not of caso",
+        ),
         ("good.png --method smoothgrad --sigma -1", "sigma must be a finite number of at least 0"),
         ("good.png --method smooth-caso --n 0", "n must be a whole number of at least 1"),
         ("good.png --method smoothgrad --batch-size 0", "batch_size must be a whole number"),

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from typing import Any
@@ -27,6 +28,7 @@ NAMES = {
     "caso": ss.CASO,
     "smooth-cafo": ss.SmoothCAFO,
     "smooth-caso": ss.SmoothCASO,
+    "picture": ss.Picture,
 }
 PENALTY: dict[str, Any] = {
     "lambda1": "auto",
@@ -47,6 +49,7 @@ CURVATURE: dict[str, Any] = {
     "max_products": 100,
 }
 NOISE: dict[str, Any] = {"n": 50, "sigma": 0.15, "stdevs": None, "batch_size": None}
+OUR_NOISE: dict[str, Any] = NOISE | {"antithetic": False, "noise_tolerance": 0.15}
 SCORE: dict[str, Any] = {"score": "logit", "times_input": False}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "gradient": SCORE,
@@ -54,8 +57,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "integrated-gradients": SCORE | {"n_steps": 50, "batch_size": None, "times_input": True},
     "cafo": PENALTY,
     "caso": PENALTY | CURVATURE,
-    "smooth-cafo": PENALTY | NOISE,
-    "smooth-caso": PENALTY | CURVATURE | NOISE,
+    "smooth-cafo": PENALTY | OUR_NOISE,
+    "smooth-caso": PENALTY | CURVATURE | OUR_NOISE,
+    "picture": PENALTY | OUR_NOISE | {"n": 16, "antithetic": True, "groups": "window:8"},
 }
 
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
@@ -73,7 +77,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     | st.lists(weights, min_size=1, max_size=4),
     "c1": st.just("auto") | positive | positive.map(lambda times: f"{times!r}L"),
     "lambda2": st.none() | positive,
-    "groups": st.sampled_from(["none", None, "pixel", "patch:3", "superpixels", "superpixels:50"])
+    "groups": st.sampled_from(["none", None, "pixel", "patch:3", "window:3", "superpixels", "superpixels:50"])
     | labels
     | labels.map(np.array)
     | labels.map(lambda row: torch.tensor([row, row])),
@@ -87,13 +91,21 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bound": st.sampled_from(["auto", "estimated", "probable", "proven"]),
     "failure": shares,
     "max_products": counts,
-    "n": counts,
+    "n": counts | st.just("auto"),
     "n_steps": counts,
     "sigma": st.none() | weights,
     "stdevs": st.none() | weights,
     "batch_size": st.none() | counts,
     "score": st.sampled_from(["logit", "loss"]),
+    "antithetic": st.booleans(),
+    "noise_tolerance": positive,
 }
+
+
+def fitting(config: Method, options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options that a config has. SmoothGrad knows no auto."""
+    unknown = {"n"} if options.get("n") == "auto" and not config.has("noise_tolerance") else set()
+    return {name: value for name, value in options.items() if config.has(name) and name not in unknown}
 
 
 @st.composite
@@ -104,7 +116,7 @@ def configs(draw: st.DrawFn) -> Method:
     options = {name: draw(VALUES[name]) for name in names}
     if options.get("sigma") is not None and options.get("stdevs") is not None:
         del options["sigma"]
-    return cls(**options)
+    return cls(**fitting(cls(), options))
 
 
 def test_the_methods_and_their_names() -> None:
@@ -163,6 +175,7 @@ OTHER: dict[str, Any] = {
         "failure": 0.5,
     },
     **{"max_products": 7, "n": 7, "n_steps": 7, "sigma": 0.5, "stdevs": 0.5, "batch_size": 7, "score": "loss"},
+    **{"noise_tolerance": 0.5},
 }
 
 
@@ -170,7 +183,7 @@ OTHER: dict[str, Any] = {
 def test_every_option_tells_two_configs_apart(method: str) -> None:
     usual = METHODS[method]()
     for name in usual.options():
-        other = usual.with_options(**{name: OTHER.get(name, not usual.times_input)})
+        other = usual.with_options(**{name: OTHER.get(name, not getattr(usual, name))})
         assert other != usual
         assert name in repr(other)
         assert len({usual, other, usual.with_options()}) == 2
@@ -193,7 +206,7 @@ def test_a_short_string_has_what_was_changed_and_nothing_else(config: Method) ->
     defaults = DEFAULTS[config.name] | ({"sigma": None} if getattr(config, "stdevs", None) is not None else {})
     changed = {name: getattr(config, name) for name in config.options() if getattr(config, name) != defaults[name]}
     assert config.changed() == changed
-    assert all((f"{name}=" in str(config)) == (name in changed) for name in config.options() if len(name) > 2)
+    assert set(re.findall(r"[(,](\w+)=", str(config))) == changed.keys()
 
 
 def test_what_strings_look_like() -> None:
@@ -205,6 +218,7 @@ def test_what_strings_look_like() -> None:
     assert str(ss.CAFO(lambda1=[0.5])) == "cafo(lambda1=(0.5,))"
     assert str(ss.CASO(groups=np.array([[0, 1], [1, 1]]))) == "caso(groups=((0,1),(1,1)))"
     assert str(ss.SmoothCASO(stdevs=2)) == "smooth-caso(stdevs=2.0)"
+    assert str(ss.Picture(n="auto", antithetic=False)) == "picture(n=auto,antithetic=false)"
 
 
 @pytest.mark.parametrize(
@@ -293,12 +307,14 @@ BAD: dict[str, list[Any]] = {
     "bound": [None, "", "guessed", 0],
     "failure": [*NO_NUMBER, None, 0, 0.0, 1, 1.0, -0.5, 2.0],
     "max_products": [*NO_NUMBER[:-1], None, 0, -1, 2.0],
-    "n": [*NO_NUMBER[:-1], None, 0, -1, 1.5, 2.0],
+    "n": [*NO_NUMBER[:-1], None, 0, -1, 1.5, 2.0, "", "Auto", "16"],
     "n_steps": [*NO_NUMBER[:-1], None, 0, -1, 1.5, 2.0],
     "sigma": [*NO_NUMBER, -1.0],
     "stdevs": [*NO_NUMBER, -1.0],
     "batch_size": [*NO_NUMBER[:-1], 0, -1, 2.0],
     "score": [None, "", "probability", 1],
+    "antithetic": [None, 0, 1, "true", "yes", [True], 0.0],
+    "noise_tolerance": [*NO_NUMBER, None, 0.0, -1e-4],
 }
 
 
@@ -347,7 +363,7 @@ def test_a_misspelt_option_suggests_the_right_one(method: str) -> None:
 
 
 def test_one_strength_of_the_noise() -> None:
-    for cls in (ss.SmoothGrad, ss.SmoothCAFO, ss.SmoothCASO):
+    for cls in (ss.SmoothGrad, ss.SmoothCAFO, ss.SmoothCASO, ss.Picture):
         with pytest.raises(ss.InputError, match=r"stdevs must be None beside sigma, .*, not 0\.2"):
             cls(sigma=0.1, stdevs=0.2)
         with pytest.raises(ss.InputError, match="stdevs must be None beside sigma"):
@@ -362,6 +378,13 @@ def test_one_strength_of_the_noise() -> None:
         assert cls(stdevs=0.2).with_options(sigma=0.1) == cls(sigma=0.1)
         assert cls(stdevs=0.2).with_options(n=3) == cls(stdevs=0.2, n=3)
         assert cls(stdevs=0.2).with_options(stdevs=None) == cls()
+
+
+def test_only_our_own_methods_know_how_many_copies_are_enough() -> None:
+    for cls in (ss.SmoothCAFO, ss.SmoothCASO, ss.Picture):
+        assert cls(n="auto").n == Method.from_string(f"{cls.name}(n=auto)").n == "auto"
+    with pytest.raises(ss.InputError, match="n must be a whole number of at least 1, not 'auto'"):
+        ss.SmoothGrad(n="auto")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -449,7 +472,7 @@ def test_options_are_for_names_only() -> None:
 @given(configs(), configs())
 def test_with_options_replaces_and_leaves_the_old_config_alone(config: Method, other: Method) -> None:
     before = repr(config)
-    options = {name: value for name, value in other.changed().items() if config.has(name)}
+    options = fitting(config, other.changed())
     changed = config.with_options(**options)
     assert {name: getattr(changed, name) for name in options} == options
     assert type(changed) is type(config)
@@ -461,12 +484,12 @@ def test_with_options_replaces_and_leaves_the_old_config_alone(config: Method, o
 
 
 def test_without_curvature() -> None:
-    config = ss.SmoothCASO(c1=2, n=3, stdevs=0.5, groups="pixel", curvature="exact", max_products=5)
-    assert config.without_curvature() == ss.SmoothCAFO(c1=2, n=3, stdevs=0.5, groups="pixel")
+    config = ss.SmoothCASO(c1=2, n=3, stdevs=0.5, antithetic=True, groups="pixel", curvature="exact", max_products=5)
+    assert config.without_curvature() == ss.SmoothCAFO(c1=2, n=3, stdevs=0.5, antithetic=True, groups="pixel")
     assert ss.CASO(c1=2, bound="proven").without_curvature(lambda2=7) == ss.CAFO(c1=2, lambda2=7)
 
 
-@pytest.mark.parametrize("method", [ss.CAFO, ss.CASO, ss.SmoothCAFO, ss.SmoothCASO])
+@pytest.mark.parametrize("method", [ss.CAFO, ss.CASO, ss.SmoothCAFO, ss.SmoothCASO, ss.Picture])
 def test_c1_is_resolved_by_the_kind_of_input(method: type[ss.CAFO]) -> None:
     assert method().resolved(pictures=True) == method(c1=10.0)
     assert method().resolved(pictures=False) == method(c1="0.25L")

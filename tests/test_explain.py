@@ -87,8 +87,9 @@ def test_cafo_is_exact(case: Case) -> None:
     assert proof.basis == "exact"
     assert e.lambda2 == 10
     assert not bool(proof.support.undecided.any())
-    for name in ("products", "curvature", "top_eigenvalue", "second_order"):
-        with pytest.raises(AttributeError, match=f"the result of cafo has no {name}: only caso, smooth-caso have one"):
+    owners = dict.fromkeys(("products", "curvature", "top_eigenvalue"), "caso, smooth-caso")
+    for name, methods in (owners | {"second_order": "caso, smooth-caso, picture"}).items():
+        with pytest.raises(AttributeError, match=f"the result of cafo has no {name}: only {methods} have one"):
             getattr(e, name)
 
 

@@ -27,6 +27,7 @@ from cases import configured
 from secondsight.config import method_of
 from secondsight.plotting.figures import AGAINST, FOR, overlay, picture
 from secondsight.plotting.shades import normalise
+from secondsight.results.explanation_figure import STRIP_MAPS, telling
 from secondsight.results.first_order import first_order_map
 from secondsight.results.storage import FORMAT, _arrays, write_whole
 
@@ -79,6 +80,7 @@ CASES: dict[str, Callable[[], ss.Explanation]] = {
     "groups as an array": lambda: explained(groups=torch.arange(48).reshape(6, 8) // 9),
     "smooth": lambda: explained(method="smooth-caso", n=3, stdevs=0.1),
     "first order, smooth": lambda: explained(method="smooth-cafo", n=3, lambda1=(0.0, 1e-4), times_input=True),
+    "picture": lambda: explained(method="picture", n=4, groups="window:2"),
     "gradient": lambda: baseline(ss.Gradient(score="loss")),
     "integrated gradients": lambda: baseline(ss.IntegratedGradients(n_steps=4)),
 }
@@ -459,11 +461,11 @@ class TestFigure:
         e = explained((3, 12, 12), method=method, lambda1=1e-4)
         assert e.path[0].lambda1 > e.lambda1 > e.path[-1].lambda1
         axes = e.figure().axes
-        assert len(axes) == panels + len(e.path)
+        assert len(axes) == panels + STRIP_MAPS
         assert np.array_equal(axes[0].images[0].get_array(), e.input.double().permute(1, 2, 0))
         assert np.array_equal(axes[panels - 2].images[0].get_array(), e.map())
         chosen = [any(spine.get_visible() for spine in ax.spines.values()) for ax in axes[panels:]]
-        assert chosen == [point.lambda1 == e.lambda1 for point in e.path]
+        assert chosen == [point.lambda1 == e.lambda1 for point in telling(e.path, e.lambda1)]
         assert sum(chosen) == 1
 
     def test_cafo_beside_caso_has_the_same_penalties(self) -> None:
@@ -520,9 +522,10 @@ class TestPicture:
         assert np.allclose(picture(np.array([[[1.0]], [[0.0]], [[0.0]], [[0.2]]])), [[[1.0, 0.8, 0.8]]])
 
     def test_overlay_stays_in_range_and_is_warm_where_the_map_is(self) -> None:
-        shades = np.array([[0.0, 1.0]])
-        laid = overlay(np.ones((1, 2, 3)), shades)
+        shades = np.zeros((8, 8))
+        shades[:, 4:] = 1
+        laid = overlay(np.ones((8, 8, 3)), shades)
         assert laid.min() >= 0
         assert laid.max() <= 1
         assert len(set(laid[0, 0])) == 1
-        assert laid[0, 1, 0] > laid[0, 1, 2]
+        assert laid[0, -1, 0] > laid[0, -1, 2]

@@ -1,4 +1,4 @@
-"""SmoothCASO and SmoothCAFO: the average over noisy copies against dense averages, and how the copies are batched."""
+"""SmoothCASO, SmoothCAFO and Picture: averages over noisy copies against dense ones, their error, and their batches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import math
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,22 +24,25 @@ from secondsight.operators.exact_hessian import ExactHessian
 from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.linearisation import linearise
 from secondsight.operators.loss_hessian import LossHessian
-from secondsight.operators.noise import Noise, fitting_batch_size, graph_bytes
+from secondsight.operators.noise import CHECKPOINTS, Noise, fitting_batch_size, graph_bytes
 from test_operators import Once
 
 SMOOTH = ("smooth-cafo", "smooth-caso")
 
 
-def copies(x: Tensor, n: int, sigma: float, seed: int = 0) -> list[Tensor]:
+def copies(x: Tensor, n: int, sigma: float, seed: int = 0, antithetic: bool = False) -> list[Tensor]:
     """The noisy copies, drawn anew."""
     generator = torch.Generator().manual_seed(seed)
     size = sigma * float(x.max() - x.min())
-    return [x + size * torch.randn(x.shape, generator=generator).double() for _ in range(n)]
+    noise = [size * torch.randn(x.shape, generator=generator).double() for _ in range(n)]
+    return [y for z in noise for y in (x + z, x - z)][:n] if antithetic else [x + z for z in noise]
 
 
-def dense(case: Case, target: int, n: int, sigma: float, seed: int = 0) -> tuple[Tensor, Tensor]:
+def dense(
+    case: Case, target: int, n: int, sigma: float, seed: int = 0, antithetic: bool = False
+) -> tuple[Tensor, Tensor]:
     """g and H averaged over the copies."""
-    points = copies(case.x, n, sigma, seed)
+    points = copies(case.x, n, sigma, seed, antithetic)
     g = torch.stack([gradient(case.net, z, target) for z in points]).mean(0)
     return g, torch.stack([hessian(case.net, z, target) for z in points]).mean(0)
 
@@ -79,8 +83,8 @@ def test_smooth_cafo_is_exact(case: Case) -> None:
     assert proof.holds
     assert e.lambda2 == 10
     assert type(e) is ss.SparseExplanation
-    for name in ("products", "second_order"):
-        with pytest.raises(AttributeError, match=f"the result of smooth-cafo has no {name}: only caso, smooth-caso"):
+    for name, methods in (("products", "caso, smooth-caso"), ("second_order", "caso, smooth-caso, picture")):
+        with pytest.raises(AttributeError, match=f"the result of smooth-cafo has no {name}: only {methods} have one"):
             getattr(e, name)
 
 
@@ -149,6 +153,156 @@ def test_batches_of_copies_change_nothing(case: Case, method: str) -> None:
     assert largest == [1, 2, 5, 5, 5]
 
 
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 9])
+def test_antithetic_copies_are_pairs(batch_size: int) -> None:
+    """Also where a pair is in two batches. The last of an odd number is alone."""
+    x = PIECEWISE_LINEAR[3].x
+    noise = Noise(7, 0.3 * float(x.max() - x.min()), 4, batch_size, antithetic=True)
+    found = torch.cat(list(noise.copies(x)))
+    assert torch.equal(found, torch.stack(copies(x, 7, 0.3, seed=4, antithetic=True)))
+    torch.testing.assert_close(found[:6:2] + found[1::2], (2 * x).expand(3, *x.shape), rtol=1e-14, atol=0)
+    assert len(found) == 7
+
+
+@pytest.mark.parametrize("n", [5, 6])
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("method", SMOOTH)
+def test_antithetic_copies_average_to_their_dense_average(case: Case, method: str, n: int) -> None:
+    config = configured(method, n=n, sigma=0.3, antithetic=True, batch_size=4, lambda1=0.0, tolerance=1e-10)
+    e = ss.explain(case.classifier(), case.x, config, seed=7)
+    g, h = dense(case, e.target, n, 0.3, seed=7, antithetic=True)
+    h = h if method == "smooth-caso" else torch.zeros_like(h)
+    torch.testing.assert_close(e.gradient.flatten(), g, rtol=1e-9, atol=1e-12)
+    expected = torch.linalg.solve(2 * e.lambda2 * torch.eye(len(g)) - h, g)
+    torch.testing.assert_close(e.delta.flatten(), expected, rtol=1e-4, atol=1e-6 * float(expected.abs().max()))
+    assert e.smoothing.copies == n
+
+
+@pytest.mark.parametrize("antithetic", [False, True])
+@pytest.mark.parametrize("groups", ["none", "pixel"])
+@pytest.mark.parametrize("method", SMOOTH)
+def test_auto_takes_copies_until_the_error_is_small(method: str, groups: str, antithetic: bool) -> None:
+    """The same copies in whatever batches, and the map of as many copies asked for by number."""
+    case, tolerance = PIECEWISE_LINEAR[3], 0.12 if groups == "none" else 0.08
+    plain = configured(method, antithetic=antithetic, groups=groups, lambda1="10%")
+
+    def explained(**options: Any) -> ss.SparseExplanation:
+        e = ss.explain(case.classifier(), case.x, plain.with_options(**options))
+        assert isinstance(e, ss.SparseExplanation)
+        return e
+
+    found = [explained(n="auto", noise_tolerance=tolerance, batch_size=size) for size in (1, 3, None)]
+    n = found[0].smoothing.copies
+    earlier = CHECKPOINTS[CHECKPOINTS.index(n) - 1]
+    assert CHECKPOINTS[1] < n < CHECKPOINTS[-1]
+    assert explained(n=earlier).smoothing.standard_error > tolerance
+    found.append(explained(n=n))
+    for e in found:
+        assert e.smoothing.copies == n
+        assert e.smoothing.standard_error <= tolerance
+        assert e.smoothing.standard_error == pytest.approx(found[0].smoothing.standard_error, rel=1e-6)
+        scale = float(found[0].delta.abs().max())
+        assert scale > 0
+        torch.testing.assert_close(e.delta, found[0].delta, rtol=1e-9, atol=1e-9 * scale)
+        assert e.lambda2 == pytest.approx(found[0].lambda2, rel=1e-9)
+
+
+def test_auto_ends_at_the_last_checkpoint() -> None:
+    case = PIECEWISE_LINEAR[0]
+    e = ss.explain(case.classifier(), case.x, ss.SmoothCAFO(n="auto", noise_tolerance=1e-6))
+    assert e.smoothing.copies == CHECKPOINTS[-1] == 248
+    assert e.smoothing.standard_error > 1e-6
+
+
+def jackknife(gradients: Tensor, view: Callable[[Tensor], Tensor]) -> float:
+    """The standard error of a view of the mean gradient over its length: leave out one pair after the other."""
+    pairs = (gradients[:-1:2] + gradients[1::2]) / 2
+    count = len(pairs)
+    views = torch.stack([view(pairs[torch.arange(count) != k].mean(0)) for k in range(count)])
+    variance = (count - 1) / count * (views - views.mean(0)).square().sum()
+    return float(variance.sqrt() / view(pairs.mean(0)).norm())
+
+
+@pytest.mark.parametrize(("n", "antithetic"), [(8, False), (8, True), (9, False)])
+@pytest.mark.parametrize("case", [PIECEWISE_LINEAR[3], PIECEWISE_LINEAR[4], CURVED[1]], ids=str)
+@pytest.mark.parametrize("method", SMOOTH)
+def test_the_standard_error_is_a_jackknife_over_pairs(method: str, case: Case, n: int, antithetic: bool) -> None:
+    points = copies(case.x, n, 0.3, antithetic=antithetic)
+    gradients = torch.stack([gradient(case.net, z, 1) for z in points])
+    views: dict[str, Callable[[Tensor], Tensor]] = {
+        "none": lambda g: g,
+        "pixel": lambda g: g.reshape(case.x.shape).norm(dim=0).flatten(),
+    }
+    for groups, view in views.items():
+        config = configured(method, n=n, sigma=0.3, antithetic=antithetic, groups=groups, batch_size=3)
+        e = ss.explain(case.classifier(), case.x, config, target=1)
+        # Pairs are kept in float32.
+        assert e.smoothing.standard_error == pytest.approx(jackknife(gradients, view), rel=1e-5)
+
+
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_the_standard_error_is_what_other_noise_does_and_falls_with_its_root(antithetic: bool) -> None:
+    case, errors = PIECEWISE_LINEAR[3], []
+    for n in (16, 64):
+        config = ss.SmoothCAFO(n=n, antithetic=antithetic)
+        found = [ss.explain(case.classifier(), case.x, config, seed=seed) for seed in range(30)]
+        gradients = torch.stack([e.gradient.flatten() for e in found])
+        moved = gradients.var(0).sum().sqrt() / gradients.mean(0).norm()
+        errors.append(sum(e.smoothing.standard_error for e in found) / len(found))
+        assert errors[-1] == pytest.approx(float(moved), rel=0.2)
+    assert 1.6 < errors[0] / errors[1] < 2.5
+
+
+def test_too_few_copies_tell_nothing_of_their_error() -> None:
+    case = PIECEWISE_LINEAR[3]
+    for options, n in (({"n": 3}, 3), ({"n": 8, "sigma": 0.0}, 1), ({"n": "auto", "sigma": 0.0}, 1)):
+        smoothing = ss.explain(case.classifier(), case.x, ss.SmoothCAFO(**options)).smoothing
+        assert smoothing == ss.Smoothing(copies=n, standard_error=None)
+    assert ss.explain(case.classifier(), case.x, ss.SmoothCAFO(n=4)).smoothing.standard_error > 0
+    assert ss.explain(case.classifier(), case.x, ss.CASO()).smoothing is None
+
+
+@pytest.mark.parametrize("case", [PIECEWISE_LINEAR[3], PIECEWISE_LINEAR[5], CURVED[1]], ids=str)
+@pytest.mark.parametrize("in_units", [False, True])
+def test_a_picture_is_smooth_cafo_and_the_second_order_of_the_clean_input(case: Case, in_units: bool) -> None:
+    model = case.classifier() if in_units else ss.Classifier(case.net, channels=len(case.x))
+    options: dict[str, Any] = {"groups": "window:2", "n": 6, "sigma": 0.3, "sparsity_range": (0.3, 1.0)}
+    e = ss.explain(model, case.x, ss.Picture(**options), target=1, seed=3)
+    twin = ss.explain(model, case.x, ss.SmoothCAFO(**options, antithetic=True), target=1, seed=3)
+    assert type(e) is ss.PictureExplanation
+    assert e.method.antithetic
+    for name in ("delta", "gradient", "window_norms"):
+        assert torch.equal(getattr(e, name), getattr(twin, name))
+    for name in ("target", "sparsity", "lambda1", "lambda1_max", "lambda2", "smoothing", "zero_pixels"):
+        assert getattr(e, name) == getattr(twin, name)
+    assert (e.certificate.gap, e.certificate.basis, e.certificate.holds) == (0, "exact", True)
+    few, full = (ss.explain(model, case.x, method, 1, seed=3) for method in (ss.CASO(max_products=1), ss.CASO()))
+    # The products that fix lambda2, and no more.
+    assert e.second_order == few.second_order
+    assert e.second_order.angle > 0
+    assert e.second_order.angle == pytest.approx(full.second_order.angle, abs=e.second_order.error)
+    assert in_units or e.second_order.sentence == full.second_order.sentence
+    with pytest.raises(AttributeError, match="the result of picture has no products: only caso, smooth-caso have one"):
+        e.products  # noqa: B018
+
+
+def test_a_picture_is_saved_and_summed_up(tmp_path: Path) -> None:
+    case = PIECEWISE_LINEAR[3]
+    e = ss.explain(case.classifier(), case.x, configured("picture", n=4))
+    e.save(tmp_path / "e.npz")
+    loaded = ss.Explanation.load(tmp_path / "e.npz")
+    assert isinstance(loaded, ss.PictureExplanation)
+    for name in ("method", "smoothing", "second_order", "zero_pixels", "notes"):
+        assert getattr(loaded, name) == getattr(e, name)
+    for name in ("delta", "gradient", "window_norms"):
+        assert torch.equal(getattr(loaded, name), getattr(e, name))
+    record = e.summary()
+    assert loaded.summary() == record
+    assert (record["copies"], record["standard_error"]) == (4, e.smoothing.standard_error)
+    assert (record["second_order"], record["zero_pixels"]) == (e.second_order.sentence, e.zero_pixels)
+    assert not {"products", "curvature", "top_eigenvalue"} & record.keys()
+
+
 def test_the_class_is_that_of_the_clean_input() -> None:
     """Noise so strong that most copies are taken for something else."""
     case = PIECEWISE_LINEAR[0]
@@ -190,10 +344,11 @@ def test_the_global_random_state_is_left_alone(method: str) -> None:
     case = PIECEWISE_LINEAR[0]
     torch.manual_seed(11)
     before = torch.get_rng_state()
-    first = ss.explain(case.classifier(), case.x, configured(method, n=3))
+    first = ss.explain(case.classifier(), case.x, configured(method, n=3, groups="none"))
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(12)
-    assert torch.equal(ss.explain(case.classifier(), case.x, configured(method, n=3)).delta, first.delta)
+    again = ss.explain(case.classifier(), case.x, configured(method, n=3, groups="none"))
+    assert torch.equal(again.delta, first.delta)
 
 
 def averaged(case: Case, kind: type[LossHessian], batch_size: int = 2) -> tuple[Tensor, Tensor]:
@@ -253,7 +408,7 @@ def test_nothing_of_the_network_stays_behind(method: str, activation: type[nn.Mo
         seen.append(weakref.ref(hidden))
         return last(hidden)
 
-    ss.explain(ss.Classifier(net, input_shape=(6,)), torch.rand(6), configured(method, n=3))
+    ss.explain(ss.Classifier(net, input_shape=(6,)), torch.rand(6), configured(method, n=3, groups="none"))
     gc.collect()
     assert seen
     assert not any(reference() is not None for reference in seen)
@@ -306,6 +461,30 @@ def test_out_of_memory_takes_smaller_batches(case: Case, method: str) -> None:
     assert largest == 2
     torch.testing.assert_close(cramped.delta, roomy.delta, rtol=1e-12, atol=1e-15)
     assert cramped.lambda1 == pytest.approx(roomy.lambda1, rel=1e-12)
+
+
+def test_out_of_memory_midway_counts_no_copy_twice() -> None:
+    case = PIECEWISE_LINEAR[3]
+
+    def explained(short: bool) -> ss.SparseExplanation:
+        batches: list[int] = []
+
+        def net(x: Tensor) -> Tensor:
+            batches.append(len(x))
+            if short and len(x) == 4 and batches.count(4) == 2:
+                raise torch.OutOfMemoryError("out of memory")
+            return case.net(x)
+
+        model = ss.Classifier(net, input_shape=case.x.shape, piecewise_linear=True)
+        e = ss.explain(model, case.x, ss.SmoothCAFO(n="auto", noise_tolerance=0.1, batch_size=4))
+        assert batches.count(4) == (2 if short else e.smoothing.copies // 4)
+        return e
+
+    cramped, roomy = explained(short=True), explained(short=False)
+    assert roomy.smoothing.copies > 8
+    assert cramped.smoothing.copies == roomy.smoothing.copies
+    assert cramped.smoothing.standard_error == pytest.approx(roomy.smoothing.standard_error, rel=1e-6)
+    torch.testing.assert_close(cramped.delta, roomy.delta, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("method", SMOOTH)
@@ -414,7 +593,7 @@ def test_bad_requests(method: str, options: dict[str, Any], message: str) -> Non
     case = PIECEWISE_LINEAR[0]
     (name,) = options
     if name not in METHODS[method].options():
-        message = f"{name} must be an option of .*smooth-cafo, smooth-caso, not of {method}"
+        message = f"{name} must be an option of .*smooth-cafo, smooth-caso, picture, not of {method}"
     with pytest.raises(ss.InputError, match=message) as refusal:
         ss.explain(case.classifier(), case.x, method_of(method, **options))
     assert refusal.value.argument in options

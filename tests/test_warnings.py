@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import secondsight as ss
-from cases import CASES, PIECEWISE_LINEAR, Case
+from cases import CASES, PIECEWISE_LINEAR, Case, configured
 from secondsight.config import METHODS
 from secondsight.errors import ALL_ZERO, FALLBACK, NOT_CERTIFIED, Caution
 from test_operators import Once
@@ -174,8 +174,9 @@ def test_each_kind_is_said(seen: list[warnings.WarningMessage]) -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_plain_results_are_quiet(case: Case, method: str, seen: list[warnings.WarningMessage]) -> None:
-    results = [ss.explain(case.classifier(), case.x, method), *ss.explain(case.classifier(), [case.x, case.x], method)]
-    results += list(ss.explain_batches(case.classifier(), torch.stack([case.x, case.x]), method))
+    config = configured(method) if case.x.ndim == 3 else configured(method, groups="none")
+    results = [ss.explain(case.classifier(), case.x, config), *ss.explain(case.classifier(), [case.x, case.x], config)]
+    results += list(ss.explain_batches(case.classifier(), torch.stack([case.x, case.x]), config))
     assert len(results) == 5
     assert of_ours(seen) == []
     assert not any(isinstance(note, Caution) for e in results for note in e.notes)
