@@ -84,7 +84,10 @@ def test_the_sign_and_options_by_either_way() -> None:
     assert np.array_equal(explain_func(network(), x, y, method="cafo", lambda1="10%"), maps)
 
 
-def test_an_unknown_method_is_refused() -> None:
+@pytest.mark.parametrize("method", ["gradient", "picture"])
+def test_other_methods_are_refused(method: str) -> None:
     x, y = batch()
-    with pytest.raises(ss.InputError, match="method must be one of cafo, caso, smooth-cafo, smooth-caso"):
-        explain_func(network(), x, y, method="gradient")
+    with pytest.raises(
+        ss.InputError, match=f"method must be one of cafo, caso, smooth-cafo, smooth-caso, not '{method}'"
+    ):
+        explain_func(network(), x, y, method=method)

@@ -25,6 +25,8 @@ reveal_type(ss.explain(model, ["a.jpg"], "cafo", target=[1]))
 reveal_type(ss.explain(model, [torch.rand(3, 8, 8)], ss.SmoothGrad()))
 reveal_type(ss.explain(model, (torch.rand(3), torch.rand(4))))
 reveal_type(ss.explain(model, "a.jpg").certificate.holds)
+reveal_type(ss.explain(model, "a.jpg", "picture"))
+reveal_type(ss.explain(model, ["a.jpg"], ss.Picture()))
 ss.explain(model, "a.jpg", ss.Gradient()).certificate
 ss.CASO(c2=1)
 ss.explain(model, "a.jpg", c1=1)
@@ -41,6 +43,8 @@ REVEALED = [
     "list[Explanation]",
     "SecondOrderExplanation",
     "bool",
+    "PictureExplanation",
+    "list[PictureExplanation]",
 ]
 """One for each `reveal_type`."""
 
@@ -60,5 +64,5 @@ def test_the_readme_is_typed_and_results_have_the_type_of_their_method(tmp_path:
     lines = strict(file).splitlines()
     revealed = [re.sub(r"\b\w+\.", "", line.split('"')[1]) for line in lines if "Revealed type" in line]
     assert revealed == REVEALED
-    wrong = {number for number, line in enumerate(TYPES.splitlines(), 1) if "reveal_type" not in line and number > 16}
+    wrong = {number for number, line in enumerate(TYPES.splitlines(), 1) if "reveal_type" not in line and number > 18}
     assert {int(line.split(":")[1]) for line in lines if "error:" in line} == wrong

@@ -94,6 +94,7 @@ WARNED = [
     Warned("large lambda1", CONV.classifier, SHAPE, ss.CASO(lambda1=1e3), ALL_ZERO, "not below lambda1_max"),
     Warned("large share", CONV.classifier, SHAPE, ss.SmoothCAFO(lambda1="100%", n=2), ALL_ZERO, "all zero"),
     Warned("fallback", once_differentiable, (6,), ss.CASO(), FALLBACK, "Gauss-Newton matrix stands for the Hessian"),
+    Warned("picture", once_differentiable, (6,), ss.Picture(n=2, groups="none"), FALLBACK, "cannot differentiate"),
     Warned("smooth fallback", once_differentiable, (6,), ss.SmoothCASO(n=2), FALLBACK, "cannot differentiate"),
     Warned("few products", CONV.classifier, SHAPE, FEW, NOT_CERTIFIED, "max_products = 3"),
     Warned("few for a path", CONV.classifier, SHAPE, PATH, NOT_CERTIFIED, "maps of the path are not certified"),

@@ -10,15 +10,21 @@ from torch import Tensor
 
 from secondsight.batch_items import Batch, labelled_items
 from secondsight.call import Cautions, Progress, explain_all, explain_chunks
-from secondsight.config import CAFO, CASO, METHODS, Method, method_of
+from secondsight.config import CAFO, CASO, METHODS, Method, Picture, method_of
 from secondsight.errors import InputError
 from secondsight.model.classifier import Classifier, Item, Target
-from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
+from secondsight.results.explanation import (
+    Explanation,
+    PictureExplanation,
+    SecondOrderExplanation,
+    SparseExplanation,
+)
 
 Targets: TypeAlias = Target | Sequence[Target] | Tensor
 """One class for all inputs, or one for each."""
 
 SecondOrderName: TypeAlias = Literal["caso", "smooth-caso"]
+PictureName: TypeAlias = Literal["picture"]
 SparseName: TypeAlias = Literal["cafo", "smooth-cafo"]
 
 
@@ -33,6 +39,16 @@ def explain(
     seed: int = ...,
     progress: Progress = ...,
 ) -> list[SecondOrderExplanation]: ...
+@overload
+def explain(
+    model: Classifier,
+    x: list[Any],
+    method: Picture | PictureName,
+    target: Targets = ...,
+    *,
+    seed: int = ...,
+    progress: Progress = ...,
+) -> list[PictureExplanation]: ...
 @overload
 def explain(
     model: Classifier,
@@ -66,6 +82,16 @@ def explain(
     seed: int = ...,
     progress: Progress = ...,
 ) -> SecondOrderExplanation: ...
+@overload
+def explain(
+    model: Classifier,
+    x: Item,
+    method: Picture | PictureName,
+    target: Target | Tensor = ...,
+    *,
+    seed: int = ...,
+    progress: Progress = ...,
+) -> PictureExplanation: ...
 @overload
 def explain(
     model: Classifier,
@@ -108,8 +134,8 @@ def explain(
             inputs, a tuple of tensors. Or a list of inputs. Batch tensors and DataLoaders go to `explain_batches`.
         method: a config such as `CASO(c1=1, groups="pixel")`, or a string: the name of a method, which has its
             defaults, or a name with options, "caso(c1=1,groups=pixel)". `CASO` and `CAFO` are sparse maps of second and
-            first order, `SmoothCASO` and `SmoothCAFO` average over noisy copies of the input. For comparison there are
-            Captum's `Gradient`, `SmoothGrad` and `IntegratedGradients`.
+            first order, `SmoothCASO` and `SmoothCAFO` average over noisy copies of the input, and `Picture` is a map to
+            look at. For comparison there are Captum's `Gradient`, `SmoothGrad` and `IntegratedGradients`.
         target: index or name of the class to explain; None: the predicted one. For a list of inputs also a list.
         seed: of the random probe for the largest eigenvalue, and of the noise; each input starts from it anew.
         progress: called with the number of products taken so far, of all inputs, in fractions for SmoothCASO. CAFO and
@@ -117,8 +143,9 @@ def explain(
 
     Returns:
         For one input an `Explanation`: of CASO and SmoothCASO a `SecondOrderExplanation`, of CAFO and SmoothCAFO a
-        `SparseExplanation`. For a list a list. A list gives what its items give one by one, but for the rounding of the
-        network: CASO takes products of several inputs in one pass, and uses torch's threads for several passes.
+        `SparseExplanation`, of Picture a `PictureExplanation`. For a list a list. A list gives what its items give one
+        by one, but for the rounding of the network: CASO takes products of several inputs in one pass, and uses torch's
+        threads for several passes.
 
     Warns:
         SecondsightWarning: of what changes the meaning of a result, once per call: maps that are all zero, a fallback,

@@ -4,9 +4,9 @@
 CASO(c1=1.0, groups='pixel')
 >>> str(CASO(c1=1, groups="pixel")), Method.from_string("caso(c1=1,groups=pixel)") == CASO(c1=1, groups="pixel")
 ('caso(c1=1.0,groups=pixel)', True)
->>> Gradient(lambda1=0.1)
+>>> Gradient(tolerance=0.1)
 Traceback (most recent call last):
-secondsight.errors.InputError: lambda1 must be an option of cafo, caso, smooth-cafo, smooth-caso, not of gradient
+secondsight.errors.InputError: tolerance must be an option of caso, smooth-caso, not of gradient
 """
 
 from __future__ import annotations

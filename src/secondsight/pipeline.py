@@ -90,20 +90,20 @@ def maximise(surrogate: Surrogate, share: Share | None = None) -> SparseExplanat
     method, H = surrogate.request.method, surrogate.H
     if H is not None and isinstance(method, CASO):
         return _with_curvature(surrogate, method, H, H if share is None else share(H))
-    fields = _without_curvature(surrogate.builder(), method)
     if isinstance(method, Picture):
-        return PictureExplanation(**fields, second_order=_second_order_at_input(surrogate, method))
-    return SparseExplanation(**fields)
+        found, notes = _second_order_at_input(surrogate, method)
+        return PictureExplanation(**_without_curvature(surrogate.builder(), method, notes), second_order=found)
+    return SparseExplanation(**_without_curvature(surrogate.builder(), method, []))
 
 
-def _without_curvature(build: ResultBuilder, method: CAFO) -> dict[str, Any]:
+def _without_curvature(build: ResultBuilder, method: CAFO, notes: list[str]) -> dict[str, Any]:
     """Solve definition 2: a soft threshold at each lambda1. It is exact, so the certificate is a gap of zero."""
     g, penalty = build.unit_gradient, build.penalty
     scaled = build.c1().at(0.0) if method.lambda2 is None else method.lambda2
     lambda2 = scaled * build.curvature_unit
     solve = cafo_solver(g, penalty, scaled, build.sparsity, map_dtype(build.dtype, lambda2))
     path = build.rule().choose(solve, penalty.lambda1_max(g))
-    return build.fields(path, [], lambda2, 0.0, "exact", 0.0)
+    return build.fields(path, notes, lambda2, 0.0, "exact", 0.0)
 
 
 def _with_curvature(
@@ -127,11 +127,11 @@ def _with_curvature(
     )
 
 
-def _second_order_at_input(surrogate: Surrogate, method: Picture) -> SecondOrder:
-    """Say whether second order matters at the input itself, as CASO would: by the products that fix lambda2."""
+def _second_order_at_input(surrogate: Surrogate, method: Picture) -> tuple[SecondOrder, list[str]]:
+    """Say whether second order matters at the input itself, as CASO would after the products that fix lambda2."""
     caso = CASO(c1=method.c1)
     clean = surrogate_at(surrogate.linear, replace(surrogate.request, method=caso))
     assert clean.H is not None
     solver = caso_solver(clean.builder(), caso, clean.H, clean.H, clean.notes)
     solver.fix_lambda2()
-    return second_order(caso, *angle_without_penalty(solver.problem, solver.basis))
+    return second_order(caso, *angle_without_penalty(solver.problem, solver.basis)), clean.notes

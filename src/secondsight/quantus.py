@@ -51,7 +51,7 @@ def explain_func(
         InputError: if the method is unknown, or an option cannot be used.
     """
     config = method_of(method)
-    if not isinstance(config, CAFO):
+    if not isinstance(config, CAFO) or config.name not in ATTRIBUTIONS:
         raise InputError("method", f"one of {', '.join(ATTRIBUTIONS)}", repr(config.name))
     where = device or next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     x = torch.as_tensor(np.array(inputs), dtype=torch.float32, device=where)

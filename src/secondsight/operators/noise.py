@@ -107,7 +107,8 @@ class Spread:
         mean = torch.stack(views).mean(0)
         square = sum(float((one - mean).square().sum()) for one in views)
         length = float(self.view(total / (2 * count)).norm())
-        return math.sqrt((count - 1) / count * square) / length if length > 0 else None
+        # Gradients that are all zero leave nothing to chance.
+        return math.sqrt((count - 1) / count * square) / length if length > 0 else 0.0 if square == 0 else None
 
 
 def deviation_of(x: Tensor, method: Smooth) -> float:

@@ -29,7 +29,7 @@ class Smoothing:
         copies: how many noisy copies were averaged.
         standard_error: how far the norms of the groups of the averaged gradient (without groups, its entries) would
             move with other noise, as a share of their length: a jackknife over pairs of copies. None for fewer than
-            four copies, and for a gradient of zeros.
+            four copies.
     """
 
     copies: int
