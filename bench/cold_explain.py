@@ -50,7 +50,8 @@ IMPORTS = {"torch": "import_torch", "matplotlib": "import_matplotlib", "own": "i
 STAGES = (
     Part("load", "cli.explain_command", "checked_model"),
     Part("explain", "cli.explain_command", "_Batches._take"),
-    Part("draw", "results.explanation", "Explanation.save"),
+    Part("draw", "results.explanation", "Explanation.figure"),
+    Part("draw", "results.storage", "save_figure"),
     Part("network", "model.classifier", "Classifier.logits"),
     Part("network", "operators.jacobian", "Jacobian.jvp"),
     Part("network", "operators.jacobian", "Jacobian.vjp"),
