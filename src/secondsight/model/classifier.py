@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from PIL import Image
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from secondsight.errors import InputError, ModelError, SecondsightWarning
 from secondsight.model import images
 from secondsight.model.joined_inputs import HALF, JoinedInputs
 from secondsight.model.network_facts import NetworkFacts
+from secondsight.model.network_lock import locked, plain_attention
 
 Target = int | str | None
 """The class to explain: its index, its name, or None for the predicted one."""
@@ -112,6 +112,7 @@ class Classifier:
         else:
             self.input_shape = (self.channels, *(self.size or (None, None)))
         # The network that computes: the user's own, or a copy in float32.
+        self._original = net
         self.computed = self._in_computing_precision(net)
         self.facts = NetworkFacts(piecewise_linear=piecewise_linear)
 
@@ -124,6 +125,13 @@ class Classifier:
             return net
         self.notes.append(f"the {half} network was computed in float32")
         return copy.deepcopy(net).float()
+
+    def _copy_weights(self) -> None:
+        """Bring a float32 copy up to date, because the weights of the user's network may have changed."""
+        if self.computed is not self._original:
+            with torch.no_grad():
+                for own, original in zip(_tensors(self.computed), _tensors(self._original), strict=True):
+                    own.copy_(original)
 
     def __repr__(self) -> str:
         """Name the network and the shape of its inputs."""
@@ -165,29 +173,34 @@ class Classifier:
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Set eval mode, frozen parameters, gradients, full precision and differentiable attention, and restore all."""
+        """Set eval mode, frozen parameters, gradients, full precision and differentiable attention, and restore all.
+
+        One thread at a time has a network. The others wait.
+        """
+        with locked(self._original), self._set_up():
+            yield
+
+    @contextmanager
+    def _set_up(self) -> Iterator[None]:
         net = self.computed
+        self._copy_weights()
         modules = list(net.modules()) if isinstance(net, nn.Module) else []
         modes = [module.training for module in modules]
         parameters = list(net.parameters()) if isinstance(net, nn.Module) else []
         wanted = [parameter.requires_grad for parameter in parameters]
-        fast_path = torch.backends.mha.get_fastpath_enabled()
         try:
             for module in modules:
                 module.training = False
             for parameter in parameters:
                 parameter.requires_grad_(False)
-            # Fused attention has neither forward mode nor a second derivative.
-            torch.backends.mha.set_fastpath_enabled(False)
             with (
-                sdpa_kernel(SDPBackend.MATH),
+                plain_attention(),
                 torch.inference_mode(False),
                 torch.enable_grad(),
                 torch.autocast(self.device.type, enabled=False),
             ):
                 yield
         finally:
-            torch.backends.mha.set_fastpath_enabled(fast_path)
             for module, mode in zip(modules, modes, strict=True):
                 module.training = mode
             for parameter, want in zip(parameters, wanted, strict=True):
@@ -293,10 +306,21 @@ class Classifier:
             )
             self.notes.append(note)
             warnings.warn(note, SecondsightWarning, stacklevel=2)
+        elif _is_multi_label(self.net):
+            note = (
+                "the network seems to give several labels at a time, but its outputs are taken for classes, of which "
+                "one is true. To explain one label, wrap the network so that it returns [0, the logit of that label]"
+            )
+            self.notes.append(note)
+            warnings.warn(note, SecondsightWarning, stacklevel=2)
 
     def target_index(self, target: int | str, classes: int) -> int:
-        """Find the class index that a user's index or class name stands for."""
-        if isinstance(target, str) and not re.fullmatch(r"-?\d+", target.strip()):
+        """Find the class index that a user's index or class name stands for.
+
+        A number is an index. A string is a label if the model has that label, else an index if it is made of digits.
+        """
+        is_label = isinstance(target, str) and _plain(target) in map(_plain, self.labels or [])
+        if isinstance(target, str) and (is_label or not re.fullmatch(r"-?\d+", target.strip())):
             return self._named_target(target)
         try:
             index = int(target) if isinstance(target, str) else operator.index(target)
@@ -344,6 +368,13 @@ def _joined(net: Callable[..., Tensor], input_shape: Any) -> JoinedInputs | None
     if not shapes or any(length < 1 for shape in shapes for length in shape):
         raise InputError("input_shape", "a shape or a list of shapes", repr(input_shape))
     return JoinedInputs(net, shapes)
+
+
+def _is_multi_label(net: object) -> bool:
+    """Whether the last layer is a sigmoid, or a configuration in the manner of transformers says so."""
+    last = list(net.modules())[-1] if isinstance(net, nn.Module) else None
+    problem = getattr(getattr(net, "config", None), "problem_type", None)
+    return isinstance(last, nn.Sigmoid) or problem == "multi_label_classification"
 
 
 def _plain(name: str) -> str:
