@@ -135,6 +135,8 @@ def lite0() -> Subject:
 
 def warm(model: ss.Classifier, x: Tensor) -> Subject:
     ss.explain(model, x)
+    # Whether it mixes the inputs of a batch is tried with the first copies.
+    ss.explain(model, x, ss.SmoothCAFO(n=2))
     with Counter() as counter, torch.no_grad():
         model(x[None])
     return Subject(model, x, counter.largest)

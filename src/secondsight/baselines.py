@@ -18,7 +18,7 @@ from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier
 from secondsight.model.diagnosis import refuse_hidden_dependence
 from secondsight.operators.linearisation import Linearisation, linearise
-from secondsight.operators.noise import deviation_of, fitting_batch_size
+from secondsight.operators.noise import batch_size_for, deviation_of
 from secondsight.request import Request
 from secondsight.results.builder import TIMES_INPUT, facts_of
 from secondsight.results.explanation import Explanation
@@ -31,6 +31,7 @@ def baseline(model: Classifier, x: Tensor, request: Request[Baseline]) -> Explan
     """Explain x (without batch dimension) by one of Captum's methods. For use inside `model.ready()`."""
     method = request.method
     linear = linearise(model, x[None], request.target)
+    size = _at_a_time(method, linear)
     found, notes = facts_of(linear, request), linear.all_notes()
     target, weights, constant = linear.target, _score_weights(linear, method), linear.jacobian.constant
     # Its graph would lie idle beside Captum's.
@@ -38,8 +39,9 @@ def baseline(model: Classifier, x: Tensor, request: Request[Baseline]) -> Explan
     delta = torch.zeros_like(x)
     if not constant:
         score, index = (model.logits, target) if method.score == "logit" else (_Loss(model, target), None)
-        attribute = _attribution(method, model, x, request.seed)
-        with _unused_is_zero():
+        attribute = _attribution(method, x, request.seed, size)
+        # Captum makes tensors of its own, which the user's defaults must not change.
+        with _unused_is_zero(), torch.device(x.device), _float32_by_default():
             delta = attribute(score, x[None].clone(), index)[0].detach()
     if not bool(delta.any()):
         if bool(weights.any()):
@@ -49,6 +51,17 @@ def baseline(model: Classifier, x: Tensor, request: Request[Baseline]) -> Explan
         notes.append(TIMES_INPUT)
         delta = delta * x
     return Explanation(**found, delta=delta.cpu(), sparsity=zero_share(delta.cpu()), notes=tuple(notes))
+
+
+@contextmanager
+def _float32_by_default() -> Iterator[None]:
+    """Let new tensors be float32, so that Captum draws the same noise whatever torch's default is."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(usual)
 
 
 @contextmanager
@@ -79,9 +92,15 @@ def clipped(values: Tensor, sparsity: float) -> Tensor:
     return values * mask.reshape(weight.shape)
 
 
-def _attribution(
-    method: Baseline, model: Classifier, x: Tensor, seed: int
-) -> Callable[[Score, Tensor, int | None], Tensor]:
+def _at_a_time(method: Baseline, linear: Linearisation) -> int:
+    """Choose how many copies or steps go through the network at a time."""
+    if not isinstance(method, (SmoothGrad, IntegratedGradients)):
+        return 1
+    count = method.n if isinstance(method, SmoothGrad) else method.n_steps
+    return batch_size_for(linear.model, linear.x[0], linear.jacobian.logits, count, method.batch_size)
+
+
+def _attribution(method: Baseline, x: Tensor, seed: int, size: int) -> Callable[[Score, Tensor, int | None], Tensor]:
     """Choose Captum's method: a function of the score, a batch of one and the target."""
     # Captum takes half a second to import, and the other methods do without it.
     from captum.attr import IntegratedGradients as CaptumIntegratedGradients
@@ -99,7 +118,7 @@ def _attribution(
                 x,
                 nt_type="smoothgrad",
                 nt_samples=method.n,
-                nt_samples_batch_size=method.batch_size or fitting_batch_size(model, x[0], method.n),
+                nt_samples_batch_size=size,
                 stdevs=deviation_of(x, method),
                 target=target,
                 abs=False,
@@ -109,7 +128,6 @@ def _attribution(
     def integrated_gradients(score: Score, x: Tensor, target: int | None) -> Tensor:
         """Integrate from the black picture (or the zero vector) to the input."""
         assert isinstance(method, IntegratedGradients)
-        size = method.batch_size or fitting_batch_size(model, x[0], method.n_steps)
         captum = CaptumIntegratedGradients(score, multiply_by_inputs=method.times_input)
         result: Tensor = captum.attribute(x, target=target, n_steps=method.n_steps, internal_batch_size=size)
         return result

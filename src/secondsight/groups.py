@@ -100,7 +100,7 @@ def group_labels(groups: Groups, x: Tensor) -> Tensor | None:
 def zero_share(delta: Tensor, groups: Tensor | None = None) -> float:
     """Sparsity eta: zero groups / groups. Without groups, a pixel's channels count as one, and other entries singly."""
     if groups is not None:
-        empty = torch.ones(int(groups.max()) + 1, dtype=torch.bool)
+        empty = torch.ones(int(groups.max()) + 1, dtype=torch.bool, device="cpu")
         empty[groups[delta != 0]] = False
         return float(empty.double().mean())
     sizes = delta.abs().amax(0) if delta.ndim == 3 else delta
@@ -120,7 +120,7 @@ def _as_tensor(groups: Tensor | NDArray[np.integer] | tuple[Any, ...]) -> Tensor
 
 def _of_picture(kind: str, number: int | None, x: Tensor) -> Tensor:
     height, width = x.shape[1:]
-    rows, columns = torch.arange(height)[:, None], torch.arange(width)
+    rows, columns = torch.arange(height, device="cpu")[:, None], torch.arange(width, device="cpu")
     if kind in ("pixel", "window"):
         return rows * width + columns
     if kind == "patch" and number is not None:

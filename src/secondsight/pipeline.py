@@ -77,7 +77,7 @@ def surrogate_at(linear: Linearisation, request: Request[CAFO]) -> Surrogate:
     if not isinstance(method, SmoothMap):
         g = linear.gradient(last=not second_order)
         return Surrogate(request, linear, grouping, g, hessian_class(linear) if second_order else None, notes)
-    noise = noise_of(linear.model, x, method, request.seed)
+    noise = noise_of(linear.model, x, linear.jacobian.logits, method, request.seed)
     norms = grouping.penalty(linear.jacobian.solver_device).group_norms
     H = AveragedHessian(linear, hessian_class, noise, record=second_order, view=norms)
     g = H.gradient

@@ -55,7 +55,7 @@ def explain_func(
         raise InputError("method", f"one of {', '.join(ATTRIBUTIONS)}", repr(config.name))
     where = device or next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     x = torch.as_tensor(np.array(inputs), dtype=torch.float32, device=where)
-    y = torch.as_tensor(np.array(targets)).long()
+    y = torch.as_tensor(np.array(targets), device="cpu").long()
     attribution = ATTRIBUTIONS[config.name](model, sign=sign, seed=seed, **(config.changed() | options))
     maps = attribution.attribute(x, target=y)
     result: NDArray[np.floating] = maps.numpy(force=True)

@@ -142,7 +142,7 @@ def _work_in_threads(workers: Sequence[Worker[T]], threads: int, stop: Event) ->
             raise
 
     # glibc gives memory back to the system, at a price, beyond twice the largest block that it has seen freed.
-    torch.empty(LARGEST_BLOCK, dtype=torch.uint8)
+    torch.empty(LARGEST_BLOCK, dtype=torch.uint8, device="cpu")
     mine, *others = workers
     try:
         with ThreadPoolExecutor(len(others), initializer=torch.set_num_threads, initargs=(share,)) as pool:

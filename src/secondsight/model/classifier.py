@@ -415,9 +415,9 @@ def _per_channel(
         return None
     try:
         with torch.inference_mode(False):
-            tensor = torch.as_tensor(value, dtype=torch.float64)
+            tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError):
-        tensor = torch.tensor(math.nan)
+        tensor = torch.tensor(math.nan, device="cpu")
     fits = tensor.ndim == 0 or features is None or len(tensor) == features[-1]
     if not bool(torch.isfinite(tensor).all()) or tensor.ndim > 1 or not fits:
         raise InputError(argument, f"a number or one number per {'channel' if features is None else 'feature'}", value)

@@ -64,8 +64,32 @@ PRODUCTS = {
 }
 """Nodes that multiply two of their inputs, with the places of the two. They are linear if one of the two is fixed."""
 
+MIXED = 1e-3
+"""A second input in the batch changes logits by more than this share only if it has a say in them: rounding is less."""
+
 BATCH_NORMS = ("NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm")
 """Nodes that are linear in their first input, if its statistics are not computed from it."""
+
+
+def mixes_inputs(model: Classifier, x: Tensor, logits: Tensor) -> bool:
+    """Whether the logits of an input change with the others of its batch. Tried once.
+
+    Batch norm without running statistics mixes inputs. A network that takes no batch of two counts as one that does.
+
+    Args:
+        model: the network.
+        x: an input, without batch dimension.
+        logits: what the network gave for x alone.
+    """
+    if model.facts.mixes_inputs is None:
+        model.facts.mixes_inputs = True
+        # What torch raises for a shape that a network cannot take.
+        with suppress(RuntimeError, ValueError, IndexError), torch.no_grad():
+            together = model.logits(torch.stack([x, x.flip(-1) / 2]))[:1]
+            model.facts.mixes_inputs = bool((together - logits).abs().max() > MIXED * logits.abs().max())
+        if model.facts.mixes_inputs:
+            model.notes.append("the network mixes the inputs of a batch: they went through it one at a time")
+    return model.facts.mixes_inputs
 
 
 def refuse_randomness(model: Classifier, x: Tensor, logits: Tensor) -> None:
@@ -136,7 +160,7 @@ def _sample(model: Classifier, x: Tensor, weights: Tensor | None) -> _Sample:
 def _samples_around(model: Classifier, x: Tensor, weights: Tensor | None) -> Iterator[_Sample]:
     """Take samples at small steps from x, then at large ones."""
     generator = torch.Generator().manual_seed(0)
-    direction = torch.randn(x.shape, generator=generator).to(x) * max(1.0, _scale(x))
+    direction = _draw(x, generator) * max(1.0, _scale(x))
     for step in (sign * size for size in STEPS for sign in (1, -1)):
         # A network may fail at inputs that it was not made for. These say nothing.
         with suppress(Exception):
@@ -253,7 +277,9 @@ def _in_float64(model: Classifier) -> Classifier:
 
 def _hides_curvature(model: Classifier, x: Tensor) -> bool:
     generator = torch.Generator().manual_seed(0)
-    noise, direction = (torch.randn(x.shape, generator=generator).to(x) * _scale(x) for _ in range(2))
+    noise, direction = (
+        torch.randn(x.shape, generator=generator, dtype=torch.float32, device="cpu").to(x) * _scale(x) for _ in range(2)
+    )
     return any(_misses_curvature(model, point, direction) for point in (x, x + CURVATURE_NOISE * noise))
 
 
@@ -297,7 +323,12 @@ def _slope(model: Classifier, x: Tensor) -> Tensor:
 
 def _random(tensor: Tensor) -> Tensor:
     """Draw a tensor of this shape, always the same."""
-    return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(1)).to(tensor)
+    return _draw(tensor, torch.Generator().manual_seed(1))
+
+
+def _draw(like: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw a tensor of this shape, the same whatever torch's default type and device are."""
+    return torch.randn(like.shape, generator=generator, dtype=torch.float32, device="cpu").to(like)
 
 
 def _scale(x: Tensor) -> float:

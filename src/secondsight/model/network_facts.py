@@ -16,6 +16,7 @@ class NetworkFacts:
     Attributes:
         outputs_checked: whether an output was checked for what can only be wrong for all inputs.
         deterministic: whether two passes over one input gave the same logits; None: not tried yet.
+        mixes_inputs: whether the logits of an input change with the others of its batch; None: not tried yet.
         piecewise_linear: the user's word that the logits are piecewise linear in the input, or that they are not; None:
             the user has not said. What is found out is not kept here, because it is found out at each input.
         recordable: whether its passes leave a tape of linear steps (operators/tape).
@@ -26,6 +27,7 @@ class NetworkFacts:
 
     outputs_checked: bool = False
     deterministic: bool | None = None
+    mixes_inputs: bool | None = None
     piecewise_linear: bool | None = None
     recordable: bool = True
     trusted_tapes: set[int] = field(default_factory=set)

@@ -40,9 +40,9 @@ class GaussNewton(LossHessian):
 
     def _columns(self, first: int, count: int) -> Tensor:
         linear = self.linear
-        chosen = torch.arange(first, min(first + count, linear.classes))
+        chosen = torch.arange(first, min(first + count, linear.classes), device="cpu")
         cotangents = -linear.probabilities.expand(len(chosen), 1, linear.classes).clone()
-        own = torch.arange(len(chosen)), 0, chosen
+        own = torch.arange(len(chosen), device="cpu"), 0, chosen
         cotangents[own] = 0
         cotangents[own] = -cotangents.sum(2)[:, 0]
         columns = linear.jacobian.vjp(cotangents)[:, 0]

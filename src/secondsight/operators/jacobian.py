@@ -117,4 +117,5 @@ def solver_device(device: torch.device) -> torch.device:
 
 def random_like(tensor: Tensor) -> Tensor:
     """Draw a tensor of this shape, always the same."""
-    return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(0)).to(tensor)
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(tensor.shape, generator=generator, dtype=torch.float32, device="cpu").to(tensor)

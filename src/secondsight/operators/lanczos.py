@@ -88,7 +88,7 @@ class _Basis:
         return self._storage[1, : len(self)]
 
     def random(self) -> Tensor:
-        return torch.randn(self.H.size, generator=self._generator, dtype=torch.float64).to(self.matrix)
+        return torch.randn(self.H.size, generator=self._generator, dtype=torch.float64, device="cpu").to(self.matrix)
 
     def outside(self, direction: Tensor) -> Tensor:
         """Subtract the part of a direction in the basis, a second time because of rounding."""

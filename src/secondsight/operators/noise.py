@@ -11,6 +11,7 @@ from torch import Tensor
 
 from secondsight.config import Smooth, SmoothMap
 from secondsight.model.classifier import Classifier
+from secondsight.model.diagnosis import mixes_inputs
 
 CHECKPOINTS = (8, 12, 20, 32, 48, 72, 108, 164, 248)
 """After how many copies n="auto" looks at the standard error: each half as many again, in whole pairs."""
@@ -55,7 +56,7 @@ class Noise:
         generator = torch.Generator().manual_seed(self.seed)
         while True:
             # One by one, because torch draws other numbers for a batch.
-            draw = torch.randn(x.shape, generator=generator)
+            draw = torch.randn(x.shape, generator=generator, dtype=torch.float32, device="cpu")
             yield draw
             if self.antithetic:
                 yield -draw
@@ -118,13 +119,22 @@ def deviation_of(x: Tensor, method: Smooth) -> float:
     return method.sigma * float((x.max() - x.min()).detach())
 
 
-def noise_of(model: Classifier, x: Tensor, method: SmoothMap, seed: int) -> Noise:
-    """Choose the noisy copies of x (without batch dimension) that a method asks for."""
+def noise_of(model: Classifier, x: Tensor, logits: Tensor, method: SmoothMap, seed: int) -> Noise:
+    """Choose the noisy copies of x (without batch dimension) that a method asks for. `logits` are those of x alone."""
     automatic = isinstance(method.n, str)
     n = CHECKPOINTS[-1] if isinstance(method.n, str) else method.n
-    size = method.batch_size or fitting_batch_size(model, x, n)
+    size = batch_size_for(model, x, logits, n, method.batch_size)
     tolerance = method.noise_tolerance if automatic else None
     return Noise(n, deviation_of(x, method), seed, size, method.antithetic, tolerance)
+
+
+def batch_size_for(model: Classifier, x: Tensor, logits: Tensor, n: int, wanted: int | None) -> int:
+    """Choose how many of n copies of x go through the network at a time: as wanted, or as fits.
+
+    It is one for a network that mixes the inputs of a batch. `logits` are those of x alone.
+    """
+    size = wanted or fitting_batch_size(model, x, n)
+    return 1 if min(size, n) > 1 and mixes_inputs(model, x, logits) else size
 
 
 def fitting_batch_size(model: Classifier, x: Tensor, n: int) -> int:

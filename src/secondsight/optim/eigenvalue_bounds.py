@@ -25,6 +25,7 @@ from secondsight.optim.extreme_eigenvalues import (
     size_beside_gradient,
     start,
 )
+from secondsight.optim.identity import identity
 from secondsight.optim.krylov_basis import MOSTLY_NOISE, KrylovBasis
 
 Basis = Literal["exact", "proven", "probable", "estimated"]
@@ -196,6 +197,5 @@ def _largest(matrix: Tensor, gram: Tensor, rest: float) -> float:
         return math.inf
     values, vectors = torch.linalg.eigh(gram)
     root = values.clamp(min=0).sqrt()[:, None] * vectors.T
-    identity = rest * torch.eye(len(root)).to(root)
-    whole = torch.cat([torch.cat([matrix, root.T], 1), torch.cat([root, identity], 1)])
+    whole = torch.cat([torch.cat([matrix, root.T], 1), torch.cat([root, rest * identity(root)], 1)])
     return float(torch.linalg.eigvalsh(whole)[-1])

@@ -99,7 +99,8 @@ def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: 
 
 def random_vector(like: Tensor, seed: int) -> Tensor:
     """Draw a Gaussian vector, the same on every device."""
-    return torch.randn(len(like), generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(like)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(len(like), generator=generator, dtype=torch.float64, device="cpu").to(like)
 
 
 def size_beside_gradient(basis: KrylovBasis, known: float = -1.0) -> float:

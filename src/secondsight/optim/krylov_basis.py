@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from secondsight.optim.identity import identity
+
 SMALLEST_CORRELATION = 1e-7
 """Smallest kept eigenvalue of the basis' correlation matrix in H: below float32's precision, products are noise."""
 
@@ -207,7 +209,7 @@ class KrylovBasis:
 
     def _factor(self, shift: float) -> Tensor:
         products = self.products + shift * self.vectors if shift else self.products
-        matrix = self.projected() + shift * torch.eye(len(self)).to(products)
+        matrix = self.projected() + shift * identity(products)
         scale = matrix.diagonal().clamp(min=0).sqrt()
         sizes = products.norm(dim=1)
         noise = self.rounding * sizes.max() * self.magnified

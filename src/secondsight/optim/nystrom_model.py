@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from secondsight.optim.identity import identity
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.problem import Problem
 from secondsight.optim.proof import Origin
@@ -61,7 +62,7 @@ class NystromModel:
 
     def dense(self) -> Tensor:
         """Compute a times the model's optimal map at lambda1 = 0: g + U'z with (aI - UU') z = Ug."""
-        matrix = self.a * torch.eye(len(self.factor)).to(self.factor) - self.factor @ self.factor.T
+        matrix = self.a * identity(self.factor) - self.factor @ self.factor.T
         z = torch.linalg.solve(matrix, self.factor @ self.problem.gradient)
         return torch.addmv(self.problem.gradient, self.factor.T, z)
 

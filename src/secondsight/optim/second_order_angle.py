@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from secondsight.optim.identity import identity
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.nystrom_model import NystromModel
 from secondsight.optim.problem import Problem
@@ -22,8 +23,8 @@ def angle_without_penalty(problem: Problem, basis: KrylovBasis) -> tuple[float, 
     if not bool(g.any()):
         return 0.0, 0.0
     estimate = degrees_between(NystromModel(problem, basis).dense(), g)
-    identity = torch.eye(len(basis)).to(g)
-    weights = torch.linalg.solve(2 * problem.lambda2 * identity - basis.projected(), basis.vectors @ g)
+    matrix = 2 * problem.lambda2 * identity(basis.vectors) - basis.projected()
+    weights = torch.linalg.solve(matrix, basis.vectors @ g)
     inside = weights @ basis.vectors
     residual = g - 2 * problem.lambda2 * inside + weights @ basis.products
     if problem.mu <= 0 or not bool(inside.any()):

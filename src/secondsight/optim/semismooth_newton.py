@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from secondsight.optim.identity import identity
 from secondsight.optim.penalties import Penalty, Shrunk
 
 MAX_STEPS = 60
@@ -39,7 +40,7 @@ def semismooth_newton(
         slope = z - factor @ shrunk.value / a
         if float(slope @ slope) <= NEGLIGIBLE * abs(phi):
             break
-        hessian = torch.eye(len(z)).to(z) - shrunk.curvature(factor) / a
+        hessian = identity(z) - shrunk.curvature(factor) / a
         step = torch.linalg.solve(hessian, slope)
         descent = float(slope @ step)
         last = descent <= INVISIBLE * abs(phi)

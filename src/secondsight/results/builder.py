@@ -159,7 +159,7 @@ class ResultBuilder:
         if path.note is not None:
             all_notes.append(path.note)
         gap = point.gap
-        nothing = torch.zeros(self.shape, dtype=torch.bool)
+        nothing = torch.zeros(self.shape, dtype=torch.bool, device="cpu")
         certificate = Certificate(
             gap=math.inf if gap is None else gap.gap * self._map_unit * unit,
             relative_gap=math.inf if gap is None else gap.relative_gap,

@@ -43,7 +43,7 @@ def _group_norms(e: Explanation, delta: Tensor, drawn: Drawn | None) -> Tensor |
         return windows
     squares = delta.double().square().flatten()
     labels = e.groups.flatten()
-    norms = torch.zeros(int(labels.max()) + 1, dtype=torch.float64).index_add_(0, labels, squares).sqrt_()
+    norms = torch.zeros(int(labels.max()) + 1, dtype=torch.float64, device="cpu").index_add_(0, labels, squares).sqrt_()
     each = norms[labels].reshape(delta.shape)
     # The channels of a pixel may belong to several groups.
     return each.amax(0) if each.ndim == 3 else each
