@@ -1,11 +1,15 @@
-"""What people do to networks: weights that change, labels that are numbers, several labels at a time."""
+"""What people do: odd networks, odd labels, odd arguments."""
 
 from __future__ import annotations
 
 import copy
+import math
 import warnings
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -149,3 +153,162 @@ def test_groups_and_bounds_on_the_meta_device(groups: str) -> None:
         values, _ = ss.input_hessian(model, case.x).eigh(2)
         assert len(ss.explain(model, [case.x, 1 - case.x])) == 2
     assert float(values[0]) > 0
+
+
+class InPlace(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x -= 0.5
+        return super().forward(x)
+
+
+class TwoArguments(nn.Linear):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * mask
+
+
+def weight_normed() -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        net = nn.Sequential(nn.utils.weight_norm(nn.Linear(6, 3))).to(torch.bfloat16)
+    net(torch.rand(1, 6).bfloat16())
+    return net
+
+
+def frozen() -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.freeze(torch.jit.script(nn.Linear(6, 3).eval()))
+
+
+ODD = {
+    "frozen": (frozen, "frozen by torch.jit.freeze, which leaves no module to set up: give it as it was before"),
+    "lazy": (lambda: nn.LazyLinear(3), "do not know their sizes yet .* run it once on a batch"),
+    "old weight_norm in bf16": (weight_normed, r"call \.float\(\) on it first, or remove its weight_norm"),
+    "in place": (lambda: InPlace(6, 3), "changes its input in place: write x = x - 0.5 instead of x -= 0.5"),
+    "two arguments": (lambda: TwoArguments(6, 3), "'mask'.*: wrap it in a function of the batch alone"),
+    "another shape": (lambda: nn.Linear(7, 3), r"does not take a batch of shape \(1, 6\): mat1 and mat2"),
+}
+
+
+@pytest.mark.parametrize("method", ["caso", "cafo", "smooth-cafo(n=2)", "gradient"])
+@pytest.mark.parametrize("name", ODD)
+def test_networks_that_cannot_run_say_what_to_do(name: str, method: str) -> None:
+    make, message = ODD[name]
+    x = torch.rand(6)
+    kept = x.clone()
+    with pytest.raises(ss.ModelError, match=message) as refusal:
+        ss.explain(ss.Classifier(make(), input_shape=(6,)), x, method)
+    assert "\n" not in str(refusal.value)
+    assert torch.equal(x, kept)
+
+
+def test_an_error_of_the_network_itself_is_shown_as_it_is() -> None:
+    class Broken(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        ss.explain(ss.Classifier(Broken(6, 3), input_shape=(6,)), torch.rand(6))
+
+
+def linear() -> ss.Classifier:
+    return ss.Classifier(nn.Linear(6, 3), input_shape=(6,))
+
+
+X = torch.rand(6)
+NUMBERS = (
+    None,
+    math.nan,
+    math.inf,
+    -1,
+    0,
+    2.5,
+    10**400,
+    "x",
+    b"x",
+    [],
+    {},
+    object(),
+    np.float64("nan"),
+    torch.tensor([]),
+)
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "explain, model": lambda odd: ss.explain(odd, X),
+    "explain, x": lambda odd: ss.explain(linear(), odd),
+    "explain, method": lambda odd: ss.explain(linear(), X, odd),
+    "explain, target": lambda odd: ss.explain(linear(), X, "cafo", odd),
+    "explain, seed": lambda odd: ss.explain(linear(), X, "cafo", seed=odd),
+    "explain, progress": lambda odd: ss.explain(linear(), X, "cafo", progress=odd),
+    "explain_batches, model": lambda odd: list(ss.explain_batches(odd, X[None])),
+    "explain_batches, batches": lambda odd: list(ss.explain_batches(linear(), odd)),
+    "compare, models": lambda odd: ss.compare(odd, X),
+    "sweep, model": lambda odd: ss.sweep(odd, X),
+    "input_hessian, model": lambda odd: ss.input_hessian(odd, X),
+    "input_hessian, x": lambda odd: ss.input_hessian(linear(), odd),
+    "input_hessian, curvature": lambda odd: ss.input_hessian(linear(), X, curvature=odd),
+    "eigh, k": lambda odd: ss.input_hessian(linear(), X).eigh(odd),
+    "eigh, tolerance": lambda odd: ss.input_hessian(linear(), X).eigh(2, tolerance=odd),
+    "trace, samples": lambda odd: ss.input_hessian(linear(), X).trace(odd),
+    "matmul": lambda odd: ss.input_hessian(linear(), X).matmul(odd),
+    "load_model": lambda odd: ss.load_model(odd),
+    "load": lambda odd: ss.Explanation.load(odd),
+    "save": lambda odd: ss.explain(linear(), X, "cafo").save(odd),
+    "map, kind": lambda odd: ss.explain(linear(), X, "cafo").map(odd),
+    "figure, blur": lambda odd: ss.explain(linear(), X, "cafo").figure(blur=odd),
+    "from_string": lambda odd: ss.Method.from_string(odd),
+    "from_json": lambda odd: ss.Method.from_json(odd),
+    **{
+        f"Classifier, {name}": lambda odd, name=name: ss.Classifier(nn.Linear(6, 3), **{name: odd})
+        for name in ("mean", "std", "size", "labels", "input_shape", "channels", "resize", "interpolation")
+    },
+    **{
+        f"{method.__name__}, {name}": lambda odd, method=method, name=name: method(**{name: odd})
+        for method in (ss.SmoothCASO, ss.Picture, ss.IntegratedGradients, ss.SmoothGrad)
+        for name in method.options()
+    },
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_odd_values_give_our_own_errors_or_work(call: str) -> None:
+    """Nothing but our own errors comes out of the public surface, each in one line."""
+    said = []
+    for odd in NUMBERS:
+        try:
+            CALLS[call](odd)
+        except ss.SecondsightError as error:
+            said.append(str(error))
+    assert said
+    assert not any("\n" in line for line in said)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, torch.tensor])
+def test_numbers_of_numpy_and_torch_are_numbers(kind: Any) -> None:
+    assert ss.CASO(lambda1=kind(1), c1=kind(2), path_points=int(kind(16))) == ss.CASO(lambda1=1, c1=2)
+    assert ss.explain(linear(), X, "cafo", seed=np.int64(3)).seed == 3
+    assert len(ss.input_hessian(linear(), X).eigh(np.int64(2))[0]) == 2
+
+
+@pytest.mark.parametrize(
+    "odd", [X.to_sparse(), X.to("meta"), X.half(), X.bfloat16()], ids=["sparse", "meta", "half", "bf16"]
+)
+def test_odd_tensors(odd: torch.Tensor) -> None:
+    if odd.is_meta or odd.is_sparse:
+        with pytest.raises(ss.InputError, match="the input must be a dense tensor with values"):
+            ss.explain(linear(), odd)
+    else:
+        assert ss.explain(linear(), odd).input.dtype == torch.float32
+
+
+@pytest.mark.parametrize("method", ["caso", "smooth-caso(n=2)", "gradient"])
+def test_a_compiled_network_is_not_compiled_again(method: str) -> None:
+    """What was compiled is used as it was before. The compiler here would fail."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("compiled")
+
+    net = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3))
+    plain = ss.explain(ss.Classifier(net, input_shape=(6,)), X, method)
+    for compiled in (torch.compile(net, backend=fail), torch.compile(lambda x: net(x), backend=fail)):
+        e = ss.explain(ss.Classifier(compiled, input_shape=(6,)), X, method)
+        assert torch.equal(e.delta, plain.delta)

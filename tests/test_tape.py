@@ -554,11 +554,17 @@ class TestLeftBehind:
         assert torch._C._len_torch_dispatch_stack() == 0
 
     def test_after_an_error_of_torch(self) -> None:
-        model = ss.Classifier(lambda x: x.relu() @ torch.zeros(9, 2), input_shape=(4,))
+        model = ss.Classifier(lambda x: x.relu() @ torch.linalg.cholesky(-torch.eye(4)), input_shape=(4,))
         assert recorded(model, normal(1, 4)) is None
         assert torch._C._len_torch_dispatch_stack() == 0
-        with pytest.raises(RuntimeError, match="shape"):
+        with pytest.raises(RuntimeError, match="cholesky"):
             ss.input_hessian(model, normal(4))
+
+    def test_after_an_input_that_does_not_fit(self) -> None:
+        model = ss.Classifier(lambda x: x.relu() @ torch.zeros(9, 2), input_shape=(4,))
+        with pytest.raises(ss.ModelError, match="does not take a batch of shape"):
+            recorded(model, normal(1, 4))
+        assert torch._C._len_torch_dispatch_stack() == 0
 
     def test_a_network_that_overwrites_its_input(self) -> None:
         x = normal(2, 4)

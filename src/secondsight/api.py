@@ -12,7 +12,7 @@ from secondsight.batch_items import Batch, labelled_items
 from secondsight.call import Cautions, Progress, explain_all, explain_chunks
 from secondsight.config import CAFO, CASO, METHODS, Method, Picture, method_of
 from secondsight.errors import InputError
-from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.model.classifier import Classifier, Item, Target, require_classifier
 from secondsight.results.explanation import (
     Explanation,
     PictureExplanation,
@@ -159,6 +159,7 @@ def explain(
         >>> bool(e.second_order.angle < 1e-6), bool(e.certificate.relative_gap < 1e-9)
         (True, True)
     """
+    require_classifier(model)
     config = _config(method, misplaced)
     is_list = isinstance(x, list)
     items: Sequence[Any] = x if isinstance(x, list) else [x]
@@ -203,7 +204,10 @@ def explain_batches(
         >>> len(list(explain_batches(model, torch.rand(20, 4), "cafo")))
         20
     """
+    require_classifier(model)
     config = _config(method, {})
+    if not isinstance(batches, Iterable):
+        raise InputError("batches", "a tensor or an iterable of batches", f"a {type(batches).__name__}")
     if use_labels and target is not None:
         raise InputError("target", "None where use_labels is set", repr(target))
     several = [batches] if isinstance(batches, Tensor) else batches

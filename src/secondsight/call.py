@@ -15,8 +15,8 @@ from torch import Tensor
 
 from secondsight.batching.workers import Task, side_by_side
 from secondsight.config import CAFO, CASO, Method, Smooth
-from secondsight.errors import Caution, SecondsightWarning
-from secondsight.model.classifier import Classifier, Target
+from secondsight.errors import Caution, InputError, SecondsightWarning
+from secondsight.model.classifier import Classifier, Target, require_classifier
 from secondsight.operators.linearisation import linearise_each
 from secondsight.operators.tape.folding import FoldedWeights
 from secondsight.option_types import whole
@@ -89,7 +89,10 @@ def explain_all(
     progress: Progress,
 ) -> list[Explanation]:
     """Explain inputs. CASO takes several in one pass."""
+    require_classifier(model)
     seed = whole(0, 2**63 - 1)("seed", seed)
+    if progress is not None and not callable(progress):
+        raise InputError("progress", "None or a function of a number", repr(progress))
     if isinstance(config, CAFO):
         config = config.resolved(model.takes_pictures)
     reports, folded = _Reports(progress), FoldedWeights()

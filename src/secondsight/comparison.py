@@ -18,7 +18,7 @@ from secondsight.call import Cautions, explain_all
 from secondsight.config import CASO, METHODS, Gradient, Method, method_of
 from secondsight.errors import InputError
 from secondsight.groups import zero_share
-from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.model.classifier import Classifier, Item, Target, require_classifier
 from secondsight.operators.linearisation import linearise
 from secondsight.option_types import split_outside
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture, png
@@ -183,10 +183,11 @@ def compare(
     if times_input:
         options = options | {"times_input": False}
     chosen = columns_of(methods, **options)
-    classifiers = [models] if isinstance(models, Classifier) else list(models)
+    classifiers: list[Any] = list(models) if isinstance(models, (list, tuple)) else [models]
     if not classifiers:
         raise InputError("models", "at least one", "none")
     for model in classifiers:
+        require_classifier(model)
         model.require_pictures()
     run = _Run(x, chosen, _configured(Gradient(), options), target, seed, progress, started or (lambda method: None))
     rows = tuple(run.entries(model) for model in classifiers)

@@ -14,7 +14,7 @@ from secondsight.baselines import clipped
 from secondsight.call import Cautions, explain_all
 from secondsight.config import CASO
 from secondsight.groups import zero_share
-from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.model.classifier import Classifier, Item, Target, require_classifier
 from secondsight.plotting.figures import PAPER_COLOURS, STRIP_COLUMNS, Panel, Row, maps_figure, picture, png
 from secondsight.plotting.shades import normalise
 from secondsight.presets import LAMBDA1_VALUES
@@ -96,6 +96,7 @@ def sweep(
     Warns:
         SecondsightWarning: as `explain` does, once for all maps.
     """
+    require_classifier(model)
     model.require_pictures()
     tensor = model.tensor(x)
     name = Path(x).name if isinstance(x, (str, os.PathLike)) else ""

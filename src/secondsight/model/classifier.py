@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from secondsight.errors import InputError, ModelError, SecondsightWarning
 from secondsight.model import images
+from secondsight.model.failures import why_it_failed, why_not_usable
 from secondsight.model.joined_inputs import HALF, JoinedInputs
 from secondsight.model.network_facts import NetworkFacts
 from secondsight.model.network_lock import locked, plain_attention
@@ -81,10 +82,13 @@ class Classifier:
         """Check the arguments. The network itself is not run."""
         if not callable(net):
             raise InputError("net", "a torch.nn.Module or a function of a batch", type(net).__name__)
-        if interpolation not in images.FILTERS:
+        if not isinstance(interpolation, str) or interpolation not in images.FILTERS:
             raise InputError("interpolation", f"one of {', '.join(images.FILTERS)}", repr(interpolation))
         self.net = net
+        net = _uncompiled(net)
         self.name = name or type(net).__name__
+        if labels is not None and (isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable)):
+            raise InputError("labels", "a list of names", repr(labels))
         self.labels = None if labels is None else [str(label) for label in labels]
         self.notes: list[str] = []
         self.takes_pictures = input_shape is None
@@ -118,13 +122,19 @@ class Classifier:
 
     def _in_computing_precision(self, net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         tensors = list(_tensors(net))
-        if any(tensor.is_inference() for tensor in tensors):
-            raise ModelError("the network was made in torch.inference_mode, so it has no gradients: make it outside")
+        refusal = why_not_usable(net, tensors)
+        if refusal is not None:
+            raise ModelError(refusal)
         half = next((tensor.dtype for tensor in tensors if tensor.dtype in HALF), None)
         if half is None or not isinstance(net, nn.Module):
             return net
         self.notes.append(f"the {half} network was computed in float32")
-        return copy.deepcopy(net).float()
+        try:
+            return copy.deepcopy(net).float()
+        except RuntimeError as error:
+            # The old weight_norm keeps weights that were computed, which torch does not copy.
+            why = "the network cannot be copied to float32: call .float() on it first, or remove its weight_norm"
+            raise ModelError(why) from error
 
     def _copy_weights(self) -> None:
         """Bring a float32 copy up to date, because the weights of the user's network may have changed."""
@@ -212,7 +222,13 @@ class Classifier:
             x = x - self.mean.to(x.dtype).to(x.device)
         if self.std is not None:
             x = x / self.std.to(x.dtype).to(x.device)
-        return self.computed(x)
+        try:
+            return self.computed(x)
+        except (TypeError, RuntimeError) as error:
+            refusal = why_it_failed(error, self.net, x, first=not self.facts.outputs_checked)
+            if refusal is None:
+                raise
+            raise ModelError(refusal) from error
 
     def tensor(self, item: Item) -> Tensor:
         """Turn one input of any kind into a checked tensor on the network's device, without batch dimension."""
@@ -221,7 +237,8 @@ class Classifier:
         if isinstance(item, Tensor):
             if not self._fits(item.shape):
                 raise InputError("the input", f"of shape {self._shape_text()}", f"of shape {tuple(item.shape)}")
-            return self.batch(item[None])[0]
+            # A copy, because a network may change its input in place.
+            return self.batch(item[None])[0].clone()
         if isinstance(item, (str, Path, Image.Image)) or hasattr(item, "__fspath__"):
             return self.batch(self.load(item)[None])[0]
         raise InputError("the input", "a path, a PIL image or a float tensor", f"a {type(item).__name__}")
@@ -254,6 +271,8 @@ class Classifier:
         """
         if not isinstance(x, Tensor):
             raise InputError("the input", "a tensor of floats", f"a {type(x).__name__}")
+        if x.layout != torch.strided or x.is_meta:
+            raise InputError("the input", "a dense tensor with values", "a meta tensor" if x.is_meta else f"{x.layout}")
         if not self._fits(x.shape[1:]):
             wanted = f"a batch of shape (N, {self._shape_text()[1:]}"
             raise InputError("the input", wanted, f"of shape {tuple(x.shape)}")
@@ -356,6 +375,13 @@ class Classifier:
         return "(" + ", ".join(names[i] if n is None else str(n) for i, n in enumerate(self.input_shape)) + ")"
 
 
+def require_classifier(model: object) -> None:
+    """Raise InputError unless this is a Classifier."""
+    if not isinstance(model, Classifier):
+        may_be = "a Classifier, as from ss.Classifier(net) or ss.load_model(name)"
+        raise InputError("model", may_be, f"a {type(model).__name__}")
+
+
 def _joined(net: Callable[..., Tensor], input_shape: Any) -> JoinedInputs | None:
     """Make one input of several, if there are several shapes."""
     several = isinstance(input_shape, Sequence) and any(isinstance(shape, Sequence) for shape in input_shape)
@@ -368,6 +394,12 @@ def _joined(net: Callable[..., Tensor], input_shape: Any) -> JoinedInputs | None
     if not shapes or any(length < 1 for shape in shapes for length in shape):
         raise InputError("input_shape", "a shape or a list of shapes", repr(input_shape))
     return JoinedInputs(net, shapes)
+
+
+def _uncompiled(net: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Take what torch.compile was given: recording and second derivatives would compile it again and again."""
+    original: Callable[..., Tensor] = getattr(net, "_orig_mod", getattr(net, "_torchdynamo_orig_callable", net))
+    return original
 
 
 def _is_multi_label(net: object) -> bool:
@@ -416,7 +448,7 @@ def _per_channel(
     try:
         with torch.inference_mode(False):
             tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         tensor = torch.tensor(math.nan, device="cpu")
     fits = tensor.ndim == 0 or features is None or len(tensor) == features[-1]
     if not bool(torch.isfinite(tensor).all()) or tensor.ndim > 1 or not fits:
@@ -427,7 +459,7 @@ def _per_channel(
 def _channels(channels: int | None, *statistics: Tensor | None) -> int:
     lengths = {len(t) for t in statistics if t is not None and t.ndim}
     if channels is not None:
-        lengths.add(channels)
+        lengths.update(_lengths("channels", [channels], "1, 3 or 4 for pictures (else give input_shape)"))
     if len(lengths) > 1:
         raise InputError("channels", "the length of mean and of std", sorted(lengths))
     count = lengths.pop() if lengths else 3

@@ -6,10 +6,14 @@ import torch
 from torch import Tensor
 
 from secondsight.errors import InputError
-from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.model.classifier import Classifier, Item, Target, require_classifier
 from secondsight.operators.full_factor import eigh_of_factor, full_factor
 from secondsight.operators.hessian_choice import hessian_at
 from secondsight.operators.lanczos import lanczos_eigh
+from secondsight.option_types import number, whole
+
+MOST_SAMPLES = 10**6
+"""Products for an estimate of the trace: more would take days, and leave an error of a thousandth."""
 
 
 class InputHessian:
@@ -40,6 +44,8 @@ class InputHessian:
 
     def matmul(self, v: Tensor) -> Tensor:
         """Compute HV for V of shape (d,) or (d, k), in float64."""
+        if not isinstance(v, Tensor):
+            raise InputError("v", "a tensor", f"a {type(v).__name__}")
         if v.ndim not in (1, 2) or v.shape[0] != self.size:
             raise InputError("v", f"of shape ({self.size},) or ({self.size}, k)", f"of shape {tuple(v.shape)}")
         with self.model.ready():
@@ -68,11 +74,12 @@ class InputHessian:
             >>> h.eigh(2)[0]
             tensor([0.3333, 0.3333], dtype=torch.float64)
         """
+        seed = whole(0, 2**63 - 1)("seed", seed)
+        tolerance = number(0.0)("tolerance", tolerance)
         with self.model.ready():
             if k is None:
                 return eigh_of_factor(self._factor("eigh(k)"))
-            if not 1 <= k <= self.size:
-                raise InputError("k", f"from 1 to {self.size}", k)
+            k = whole(1, self.size)("k", k)
             return lanczos_eigh(self._hessian, self._hessian.gradient, k, tolerance, seed)
 
     def factor(self) -> Tensor:
@@ -86,6 +93,8 @@ class InputHessian:
         Without `samples` it is exact, by one backward pass per class (Gauss-Newton only). With `samples` it is
         Hutchinson's unbiased estimate from this many products with random signs.
         """
+        samples = whole(1, MOST_SAMPLES, optional=True)("samples", samples)
+        seed = whole(0, 2**63 - 1)("seed", seed)
         with self.model.ready():
             if samples is None:
                 blocks = self._hessian.factor_blocks()
@@ -132,4 +141,5 @@ def input_hessian(model: Classifier, x: Item, target: Target = None, curvature: 
         >>> round(h.trace(), 6)
         6.25
     """
+    require_classifier(model)
     return InputHessian(model, model.tensor(x), target, curvature)

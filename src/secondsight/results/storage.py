@@ -44,6 +44,8 @@ ELSEWHERE = ("method", "certificate", "path", "second_order", "smoothing", "note
 
 def save(e: Explanation, path: str | os.PathLike[str]) -> None:
     """Write the figure of a result (.png) or everything (.npz)."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("path", "a name that ends in .png or .npz", repr(path))
     path = Path(path)
     if path.suffix.lower() == ".png":
         save_figure(e.figure(), path)

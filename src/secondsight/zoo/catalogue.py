@@ -54,6 +54,8 @@ def load_model(name: str = DEFAULT) -> Classifier:
         >>> load_model("efficientnet-lite0")
         Classifier(efficientnet-lite0, input 3x224x224)
     """
+    if not isinstance(name, str):
+        raise InputError("model", f"one of {', '.join(spelled(entry) for entry in MODELS)}", repr(name))
     kind, at, file = name.partition("@")
     source, colon, inner = kind.partition(":")
     entries = {entry.name: entry for entry in MODELS}

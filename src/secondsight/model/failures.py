@@ -1,0 +1,55 @@
+"""Networks that cannot run as they are: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+IN_PLACE = re.compile(r"(leaf Variable|view of a leaf).*in-place", re.DOTALL)
+"""What torch says of `x -= 0.5` in a network."""
+
+SHAPE = re.compile(
+    r"shapes cannot be multiplied|expected input\[|size mismatch|must match the size|[Ss]izes of tensors"
+    r"|to have \d+ channels|normalized_shape|is invalid for input of size|[Ee]xpected \d+D"
+)
+"""What torch says of inputs that do not fit a layer."""
+
+
+def why_not_usable(net: object, tensors: Sequence[Tensor]) -> str | None:
+    """Say why a network cannot be used at all. None: nothing is wrong with it."""
+    if any(is_lazy(tensor) for tensor in tensors):
+        return "the network has layers that do not know their sizes yet (such as LazyLinear): run it once on a batch"
+    if isinstance(net, torch.jit.ScriptModule) and not all(hasattr(module, "training") for module in net.modules()):
+        return "the network was frozen by torch.jit.freeze, which leaves no module to set up: give it as it was before"
+    if any(tensor.is_inference() for tensor in tensors):
+        return "the network was made in torch.inference_mode, so it has no gradients: make it outside"
+    return None
+
+
+def why_it_failed(error: Exception, net: object, x: Tensor, first: bool) -> str | None:
+    """Say what to do about an error that a network raised. None: it is an error of the network's own.
+
+    Args:
+        error: what it raised.
+        net: the network.
+        x: the batch that it was given.
+        first: whether it never ran before.
+    """
+    text = str(error)
+    if isinstance(error, TypeError) and "required positional argument" in text and isinstance(net, nn.Module):
+        return f"the network takes more than a batch ({_line(text)}): wrap it in a function of the batch alone"
+    if isinstance(error, torch.OutOfMemoryError) or not isinstance(error, RuntimeError):
+        return None
+    if IN_PLACE.search(text):
+        return "the network changes its input in place: write x = x - 0.5 instead of x -= 0.5"
+    if first and SHAPE.search(text):
+        return f"the network does not take a batch of shape {tuple(x.shape)}: {_line(text)}"
+    return None
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:200]
