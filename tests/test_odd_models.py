@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,7 @@ from torch import nn
 
 import secondsight as ss
 from cases import PIECEWISE_LINEAR
+from secondsight.zoo.weights import filled
 
 
 @pytest.mark.parametrize("change", ["in place", "data", "load_state_dict"])
@@ -312,3 +315,27 @@ def test_a_compiled_network_is_not_compiled_again(method: str) -> None:
     for compiled in (torch.compile(net, backend=fail), torch.compile(lambda x: net(x), backend=fail)):
         e = ss.explain(ss.Classifier(compiled, input_shape=(6,)), X, method)
         assert torch.equal(e.delta, plain.delta)
+
+
+def test_weights_that_are_whole_numbers_are_refused() -> None:
+    net = nn.Linear(2, 2)
+    weights = {"weight": torch.ones(2, 2, dtype=torch.int32), "bias": torch.zeros(2)}
+    with pytest.raises(ss.ModelError, match=r"1 not of floats \(weight of int32\)"):
+        filled(net, weights, "the file")
+
+
+def test_a_file_that_unpacks_to_gigabytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    e = ss.explain(linear(), X, "cafo")
+    e.save(tmp_path / "e.npz")
+    size = (tmp_path / "e.npz").stat().st_size
+    with (
+        zipfile.ZipFile(tmp_path / "e.npz", "a", zipfile.ZIP_DEFLATED) as file,
+        file.open("extra.npy", "w", force_zip64=True) as entry,
+    ):
+        np.lib.format.write_array_header_1_0(entry, {"descr": "|u1", "fortran_order": False, "shape": (2**30 + 1,)})
+        for _ in range(1024):
+            entry.write(bytes(2**20))
+        entry.write(b"0")
+    assert (tmp_path / "e.npz").stat().st_size < size + 2**21
+    with pytest.raises(ss.SecondsightError, match="bytes, more than 1,073,741,824"):
+        ss.Explanation.load(tmp_path / "e.npz")

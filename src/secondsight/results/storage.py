@@ -38,6 +38,9 @@ FORMAT = 4
 KINDS = {kind.__name__: kind for kind in (Explanation, SparseExplanation, PictureExplanation, SecondOrderExplanation)}
 """The classes of results by name."""
 
+MOST_BYTES = 2**30
+"""Bytes of arrays that are read from a file: a photograph of 1,500 pixels a side with its path takes half of that."""
+
 ELSEWHERE = ("method", "certificate", "path", "second_order", "smoothing", "notes")
 """Fields that are neither arrays nor plain values, and are stored each in its own way."""
 
@@ -60,6 +63,7 @@ def load(path: str | os.PathLike[str]) -> Explanation:
     """Read a result that was saved as .npz."""
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            _refuse_bomb(arrays, path)
             record = json.loads(str(arrays["record"]))
             if record["format"] != FORMAT:
                 raise SecondsightError(f"{path} has format {record['format']}; this version reads format {FORMAT}")
@@ -68,11 +72,18 @@ def load(path: str | os.PathLike[str]) -> Explanation:
     except FileNotFoundError:
         raise SecondsightError(f"{path} does not exist") from None
     except Exception as error:
-        if isinstance(error, SecondsightError) and "format" in str(error):
+        if isinstance(error, SecondsightError) and ("format" in str(error) or "bytes" in str(error)):
             raise
         # Damaged bytes may raise anything on their way through zip, numpy and JSON.
         why = " ".join(str(error).split())
         raise SecondsightError(f"{path} is no explanation saved by secondsight ({why})") from None
+
+
+def _refuse_bomb(arrays: Any, path: object) -> None:
+    """Refuse a file whose arrays would fill the memory, before they are unpacked."""
+    size = sum(entry.file_size for entry in arrays.zip.infolist())
+    if size > MOST_BYTES:
+        raise SecondsightError(f"{path} unpacks to {size:,} bytes, more than {MOST_BYTES:,}")
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -57,7 +57,7 @@ def filled(net: Net, weights: dict[str, Tensor], source: str) -> Net:
         source: where the weights come from, for the message.
 
     Raises:
-        ModelError: if a tensor is missing, unknown or of another shape.
+        ModelError: if a tensor is missing, unknown, of another shape, or of whole numbers instead of floats.
     """
     # Updated and loaded back, because it carries torch's version marks, which some networks look at on loading.
     wanted = net.state_dict()
@@ -69,9 +69,19 @@ def filled(net: Net, weights: dict[str, Tensor], source: str) -> Net:
         for key, tensor in weights.items()
         if key in wanted and tensor.shape != wanted[key].shape
     ]
+    rounded = [
+        f"{key} of {str(tensor.dtype).removeprefix('torch.')}"
+        for key, tensor in weights.items()
+        if key in wanted and wanted[key].is_floating_point() and not tensor.is_floating_point()
+    ]
     misfits = [
         f"{len(names)} {what} ({_some(names)})"
-        for what, names in (("missing", missing), ("unknown", unknown), ("of another shape", other))
+        for what, names in (
+            ("missing", missing),
+            ("unknown", unknown),
+            ("of another shape", other),
+            ("not of floats", rounded),
+        )
         if names
     ]
     if misfits:
