@@ -22,6 +22,7 @@ from rich.console import Console
 import secondsight as ss
 from secondsight.cli import console, main, progress_bar
 from secondsight.comparison import COLUMNS
+from secondsight.model.images import FORMATS
 
 COMMAND = Path(sys.executable).with_name("secondsight")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -83,7 +84,9 @@ def test_explain_does_the_good_photographs_and_names_the_bad_one(tmp_path: Path)
     bad.write_bytes(b"no picture")
     done = run(tmp_path, "explain", first, bad, second, "--save-npz")
     assert done.returncode == 2
-    assert done.stderr == f"secondsight: error: {bad} is not an image that Pillow can read\n"
+    assert (
+        done.stderr == f"secondsight: error: {bad} is not an image of a format that is opened: {', '.join(FORMATS)}\n"
+    )
     assert files(tmp_path / "out") == {"photo.png", "photo.npz", "photo-2.png", "photo-2.npz"}
     assert (tmp_path / "out/photo.png").read_bytes().startswith(PNG)
     cat, cup = (ss.Explanation.load(tmp_path / "out" / f"photo{n}.npz") for n in ("", "-2"))
@@ -434,7 +437,7 @@ def test_compare_writes_a_grid_and_a_table(
     use(monkeypatch, torch.nn.Tanh())
     assert main(["compare", "good.png", "bad.png", "good.png", "--n", "3", "--models", "a,b", "--times-input"]) == 2
     done = capsys.readouterr()
-    assert done.err == "secondsight: error: bad.png is not an image that Pillow can read\n"
+    assert done.err == f"secondsight: error: bad.png is not an image of a format that is opened: {', '.join(FORMATS)}\n"
     assert files(Path("out")) == {"good-compared.png", "good-compared-2.png"}
     rows = [line for line in done.out.splitlines() if "small" in line]
     assert [row.split()[3] for row in rows] == list(COLUMNS) * 4

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import secondsight as ss
 from cases import PIECEWISE_LINEAR
+from secondsight.model.images import FORMATS
 from secondsight.zoo.weights import filled
 
 
@@ -339,3 +341,27 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused_before_it_is_read(tmp_path:
     assert (tmp_path / "e.npz").stat().st_size < size + 2**21
     with pytest.raises(ss.SecondsightError, match="bytes, more than 1,073,741,824"):
         ss.Explanation.load(tmp_path / "e.npz")
+
+
+def test_only_formats_on_the_list_are_opened_whatever_a_file_is_called(tmp_path: Path) -> None:
+    """An EPS file would start Ghostscript."""
+    picture = Image.new("RGB", (8, 8), (200, 10, 10))
+    model = ss.Classifier(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), size=8)
+    for kind in ("EPS", "ICO", "TGA"):
+        picture.save(tmp_path / "photo.jpg", format=kind)
+        with pytest.raises(ss.ImageError, match="is not an image of a format that is opened: JPEG, PNG"):
+            model.load(tmp_path / "photo.jpg")
+    for kind in FORMATS:
+        picture.save(tmp_path / "photo.xyz", format=kind)
+        assert model.load(tmp_path / "photo.xyz").shape == (3, 8, 8)
+
+
+@pytest.mark.parametrize("resize", [None, 20])
+def test_a_picture_of_the_networks_size_is_not_cropped(resize: int | None, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    model = ss.Classifier(nn.Sequential(nn.Flatten(), nn.Linear(768, 3)), size=16, resize=resize)
+    seen = model.load(tmp_path / "photo.png")
+    assert torch.equal(seen, torch.from_numpy(pixels).permute(2, 0, 1).float() / 255)
+    by_file, by_tensor = (ss.explain(model, x, "cafo") for x in (tmp_path / "photo.png", seen))
+    assert torch.equal(by_file.delta, by_tensor.delta)

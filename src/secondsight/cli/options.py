@@ -10,7 +10,7 @@ import typer
 from secondsight.presets import NO_PRESET, PRESETS
 
 Photographs = Annotated[
-    list[Path], typer.Argument(metavar="PHOTO", help="Photographs in any format that Pillow reads.")
+    list[Path], typer.Argument(metavar="PHOTO", help="Photographs: JPEG, PNG, WebP, TIFF, BMP, GIF or PPM.")
 ]
 Target = Annotated[
     str | None, typer.Option(metavar="NAME|INDEX", help="Explain this class instead of the predicted one.")

@@ -22,6 +22,9 @@ Photograph = str | os.PathLike[str] | Image.Image
 MAX_PIXELS = 89_478_485
 """Larger pictures are refused before they are decoded (Pillow's own threshold for a decompression bomb)."""
 
+FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM")
+"""The formats that are opened, whatever a file is called. Others, such as EPS, start other programs to be read."""
+
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """Pillow's picture mode by the number of channels that a network takes."""
 
@@ -58,7 +61,7 @@ def read(photograph: Photograph, channels: int = 3) -> Image.Image:
     with _one_line_refusals(str(path)):
         if not path.is_file():
             raise ImageError(f"{path} is not a file" if path.exists() else f"{path} does not exist")
-        with Image.open(path) as picture:
+        with Image.open(path, formats=FORMATS) as picture:
             return _convert(_upright(picture, str(path)), MODES[channels], str(path))
 
 
@@ -74,7 +77,7 @@ def _one_line_refusals(name: str) -> Iterator[None]:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ImageError(f"{name} has more than {MAX_PIXELS:,} pixels") from None
     except UnidentifiedImageError:
-        raise ImageError(f"{name} is not an image that Pillow can read") from None
+        raise ImageError(f"{name} is not an image of a format that is opened: {', '.join(FORMATS)}") from None
     except Exception as error:
         # On damaged bytes a decoder may raise any kind of error.
         raise ImageError(f"{name} cannot be read: {' '.join(str(error).split())}") from None
@@ -122,6 +125,9 @@ def fit(picture: Image.Image, size: tuple[int, int], resize: int | None, interpo
         interpolation: a name in FILTERS.
     """
     height, width = size
+    if picture.size == (width, height):
+        # It is what the network takes already: a crop would lose its border.
+        return picture
     if resize is None:
         scale = DEFAULT_CROP * min(picture.width / width, picture.height / height)
     else:
