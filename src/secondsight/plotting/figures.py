@@ -47,7 +47,7 @@ DOT = 3
 """Dots on the screen, or enlarged pixels of an overlay, that a single pixel takes at least: fewer cannot be seen."""
 
 ENLARGED = 2
-"""An overlay has so many dots for each pixel of the picture, in both directions."""
+"""Dots of an overlay for each pixel of the picture, in both directions: the line around a region is half a pixel."""
 
 OUTLINE = (0.0, 0.9, 1.0)
 """The line around what a map keeps: cyan, which no shade of MAP_COLOURS has."""
