@@ -12,7 +12,7 @@ squares of side N. With Psi the sum of this average and a/2 |D|^2,
     Psi*(y) = 1 / (2 a N^2) sum_j (n_j - lambda1 W)_+^2       and       grad Psi* = S / a.
 
 The average has no closed form, and it depends on a. A window that lies partly outside of the picture has the weight of
-a whole one: weighed by what is inside, windows at the border came first on one photograph of ten.
+a whole one: weighed by what is inside, a few pixels at the border could outweigh whole windows.
 
 If H is indefinite, H + shift I takes its place and a is 2 lambda2 + shift. The objective is the same but for the
 average, which is taken at that a.
