@@ -201,6 +201,25 @@ def test_support_claims_are_never_wrong(picture: Windowed, lambda1: float, size:
     assert not bool((crude.zero & ~fine.zero).any())
 
 
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_support_claims_at_the_edge(diagonal: bool) -> None:
+    """Windows that are nearly on the edge, strong curvature, and maps that are far off: without its radius, claims fail."""
+    for seed in range(60):
+        picture = windowed(seed, 1, 4, 4, 2, 300.0, 0.0, False)
+        known = picture.known(picture.problem.top / 2 + 1)
+        known = with_diagonal(known, picture) if diagonal else known
+        norms = picture.penalty.group_norms(picture.problem.g) / picture.penalty.weight
+        lambda1 = float(norms.quantile(0.6))
+        exact = picture.twin(lambda1, known.lambda2)
+        best = exact.optimum()
+        y = (picture.problem.g + picture.problem.h @ best) * (1 + 0.02 * noise(seed, len(best)))
+        delta = exact.best_map(y)
+        origin = Origin(y, lambda1, known.a)
+        support = duality_gap(known, delta, picture.problem.h @ delta, lambda1, origin=origin).support
+        assert not bool((support.nonzero & (best == 0)).any())
+        assert not bool((support.zero & (best != 0)).any())
+
+
 @pytest.mark.parametrize("indefinite", [False, True])
 @pytest.mark.parametrize("lambda1", [0.0, 0.02, 0.1])
 def test_fista(lambda1: float, indefinite: bool) -> None:
