@@ -203,7 +203,7 @@ def test_support_claims_are_never_wrong(picture: Windowed, lambda1: float, size:
 
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_support_claims_at_the_edge(diagonal: bool) -> None:
-    """Windows that are nearly on the edge, strong curvature, and maps that are far off: without its radius, claims fail."""
+    """Windows nearly on the edge, strong curvature, and maps that are far off: without the radius, claims are wrong."""
     for seed in range(60):
         picture = windowed(seed, 1, 4, 4, 2, 300.0, 0.0, False)
         known = picture.known(picture.problem.top / 2 + 1)
