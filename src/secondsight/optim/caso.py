@@ -27,6 +27,7 @@ from secondsight.optim.path import Path, Point
 from secondsight.optim.penalties import Penalty
 from secondsight.optim.problem import C1, Objective, Problem
 from secondsight.optim.proof import Origin
+from secondsight.optim.small_matrices import inner_products
 from secondsight.optim.softmax_rounding import SoftmaxRounding
 
 LARGEST_BASIS = 48
@@ -170,7 +171,7 @@ class CasoSolver:
         return 2 * self.c1.at(top) if self.lambda2 is None else 2 * self.lambda2 - top
 
     def _check_symmetry(self) -> None:
-        matrix = self.basis.vectors @ self.basis.products.T
+        matrix = inner_products(self.basis.vectors, self.basis.products)
         error, size = float((matrix - matrix.T).abs().max()), float(matrix.abs().max())
         # Numbers that small have lost digits to underflow.
         if error > ASYMMETRY * size and size * self.H.unit > SMALLEST:
@@ -239,7 +240,7 @@ class CasoSolver:
     def _objective_rounding(self, objective: Objective, product: float) -> float:
         """Estimate how far rounding may have raised an objective, given that of H's form at a unit vector."""
         length = math.sqrt(objective.square)
-        gradient = self.basis.measured_rounding() * float(self.gradient.norm())
+        gradient = self.basis.measured_rounding() * self.problem.gradient_norm
         gradient += self.softmax.error(self.top, objective.quadratic)
         return gradient * length + product * objective.square / 2
 
@@ -247,7 +248,7 @@ class CasoSolver:
         """Estimate how long the rounding error of g + HD is."""
         if self.asymmetry:
             return math.inf
-        size = float(self.gradient.norm() + product.norm())
+        size = self.problem.gradient_norm + float(product.norm())
         measured = max(self.basis.measured_rounding() * size, DEVIATIONS * self.basis.rounding_of(delta, product))
         return measured + self.softmax.error(self.top, float(delta @ product))
 

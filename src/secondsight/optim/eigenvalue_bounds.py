@@ -25,8 +25,8 @@ from secondsight.optim.extreme_eigenvalues import (
     size_beside_gradient,
     start,
 )
-from secondsight.optim.identity import identity
 from secondsight.optim.krylov_basis import MOSTLY_NOISE, KrylovBasis
+from secondsight.optim.small_matrices import identity, inner_products
 
 Basis = Literal["exact", "proven", "probable", "estimated"]
 """What a proof rests on: a closed form, or one of these bounds."""
@@ -183,7 +183,7 @@ class Probable(TopBound):
     def _bounds(self, basis: KrylovBasis, psd: bool) -> Bounds:
         matrix = basis.projected()
         coupling = basis.products - matrix @ basis.vectors
-        gram = coupling @ coupling.T
+        gram = inner_products(coupling, coupling)
         top = max(_largest(matrix, gram, self.rest.top), 0.0)
         if psd:
             return Bounds(top, 0.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from secondsight.optim.identity import identity
+from secondsight.optim.small_matrices import identity, inner_products
 
 SMALLEST_CORRELATION = 1e-7
 """Smallest kept eigenvalue of the basis' correlation matrix in H: below float32's precision, products are noise."""
@@ -173,7 +173,7 @@ class KrylovBasis:
     def projected(self) -> Tensor:
         """Compute V'HV, made symmetric."""
         if self._projected is None:
-            matrix = self.vectors @ self.products.T
+            matrix = inner_products(self.vectors, self.products)
             self._projected = (matrix + matrix.T) / 2
         return self._projected
 
@@ -190,7 +190,7 @@ class KrylovBasis:
         Residuals are lengths of products less what lies along the vector: known to some 1e-8 of H's size.
         """
         values, coordinates = torch.linalg.eigh(self.projected())
-        squares = (coordinates * (self.products @ self.products.T @ coordinates)).sum(0)
+        squares = (coordinates * (inner_products(self.products, self.products) @ coordinates)).sum(0)
         return values, coordinates, (squares - values.square()).clamp(min=0).sqrt()
 
     def _pair(self, value: Tensor, coefficients: Tensor) -> RitzPair:
@@ -247,6 +247,6 @@ class KrylovBasis:
 def _top_of_factor(factor: Tensor) -> tuple[float, Tensor]:
     if len(factor) == 0:
         return 0.0, factor.new_zeros(factor.shape[1])
-    values, rotation = torch.linalg.eigh(factor @ factor.T)
+    values, rotation = torch.linalg.eigh(inner_products(factor, factor))
     vector = rotation[:, -1] @ factor
     return float(values[-1]), vector / vector.norm()

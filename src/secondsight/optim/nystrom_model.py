@@ -9,11 +9,17 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from secondsight.optim.identity import identity
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.problem import Problem
 from secondsight.optim.proof import Origin
 from secondsight.optim.semismooth_newton import semismooth_newton
+from secondsight.optim.small_matrices import identity, inner_products
+
+START_ERROR = 0.7
+"""How far the optimal z may lie from an extrapolated start, as a share of its length: on photographs it rarely does."""
+
+GUESS_ERROR = 0.01
+"""The same for a start from the map of a smaller basis."""
 
 
 class NystromModel:
@@ -29,12 +35,13 @@ class NystromModel:
         self.shift, self.a = problem.shift, problem.a
         self.factor = basis.factor(self.shift)
         self._guesses = guesses or {}
+        self._dense = 0.0  # From this lambda1 on downwards, most entries are taken to be non-zero.
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
 
     @cached_property
-    def _bounds(self) -> tuple[Tensor, Tensor]:
-        """What bounds |g + U'z|_i, so that entries that must be zero are left out: |g_i|, the length of column U_i."""
-        return self.problem.gradient.abs(), self.factor.square().sum(0).sqrt_()
+    def _reach(self) -> Tensor:
+        """The length of each column U_i: how far |g + U'z|_i can move with z."""
+        return self.factor.square().sum(0).sqrt_()
 
     def solve(self, lambda1: float) -> tuple[Tensor, Origin | None]:
         """Compute the model's optimal map, warm-started from a guess or from larger values of lambda1.
@@ -62,24 +69,29 @@ class NystromModel:
 
     def dense(self) -> Tensor:
         """Compute a times the model's optimal map at lambda1 = 0: g + U'z with (aI - UU') z = Ug."""
-        matrix = self.a * identity(self.factor) - self.factor @ self.factor.T
+        matrix = self.a * identity(self.factor) - inner_products(self.factor, self.factor)
         z = torch.linalg.solve(matrix, self.factor @ self.problem.gradient)
         return torch.addmv(self.problem.gradient, self.factor.T, z)
 
     def _solve_from(self, start: Tensor, lambda1: float) -> tuple[Tensor, Tensor]:
-        """Run Newton on the entries that can be non-zero: |g + U'z|_i <= |g_i| + |U_i| |z|, with |z| bounded."""
+        """Run Newton on the entries that can be non-zero: |g + U'z|_i <= |g + U's|_i + |U_i| |z - s|, s the start.
+
+        How far z ends from s is guessed, and the guess is checked. Where most entries remain, all are taken.
+        """
         g, factor, penalty = self.problem.gradient, self.factor, self.problem.penalty
-        length = 2 * float(start.norm()) + self._first_length(lambda1)
-        while penalty.separable:
-            sizes, reach = self._bounds
-            columns = (sizes + length * reach > lambda1).nonzero()[:, 0]
-            if 2 * len(columns) > len(g):
-                break
-            z, kept = semismooth_newton(g[columns], factor[:, columns], self.a, lambda1, start, penalty)
-            if float(z.norm()) <= length:
-                return z, torch.zeros_like(g).index_copy_(0, columns, kept)
-            length, start = 2 * float(z.norm()), z
-        return semismooth_newton(g, factor, self.a, lambda1, start, penalty)
+        z = start
+        if penalty.separable and lambda1 > self._dense:
+            sizes = torch.addmv(g, factor.T, start).abs_()
+            share = GUESS_ERROR if self._guesses else START_ERROR
+            radius = share * float(start.norm()) + self._first_length(lambda1)
+            while len(columns := (torch.add(sizes, self._reach, alpha=radius) > lambda1).nonzero()[:, 0]) <= len(g) / 2:
+                z, kept = semismooth_newton(g[columns], factor[:, columns], self.a, lambda1, z, penalty)
+                moved = float((z - start).norm())
+                if moved <= radius:
+                    return z, torch.zeros_like(g).index_copy_(0, columns, kept)
+                radius = 2 * moved
+            self._dense = lambda1
+        return semismooth_newton(g, factor, self.a, lambda1, z, penalty)
 
     def _first_length(self, lambda1: float) -> float:
         """Guess |z| where the path starts: z = UD is small there."""

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn.functional import softshrink
 
 from secondsight.optim.proof import Evidence, Origin, Proof, Support
+from secondsight.optim.small_matrices import inner_products
 
 LATEST_END = 0.9
 """The last lambda1 of the path over lambda1_max where all groups are alike: a path needs some room."""
@@ -187,7 +188,7 @@ class L1(BlockPenalty):
         """Compute U_A U_A', where A are the entries that are not zero."""
         # Compared into a float tensor, because multiplying by booleans takes twice as long.
         active = torch.ne(thresholded, 0, out=torch.empty_like(thresholded))
-        return (factor * active) @ factor.T
+        return inner_products(factor * active, factor)
 
 
 class GroupLasso(BlockPenalty):
@@ -252,7 +253,7 @@ class GroupLasso(BlockPenalty):
         labels, columns = self.labels[active], factor[:, active]
         unit = thresholded[active] / norms[labels]
         along = columns.new_zeros(len(factor), self.count).index_add_(1, labels, columns * unit)
-        return (columns * (1 - share[labels])) @ columns.T + (along * share) @ along.T
+        return inner_products(columns * (1 - share[labels]), columns) + inner_products(along * share, along)
 
     def _share(self, y: Tensor, lambda1: float) -> Tensor:
         """Compute the share of each block that lies in the dual ball. From lambda1_max on it is exactly one."""

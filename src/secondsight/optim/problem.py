@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
@@ -97,6 +98,11 @@ class Problem:
     negative: float = 0.0
     fixed_shift: float | None = None
     diagonal: Tensor | None = None
+
+    @cached_property
+    def gradient_norm(self) -> float:
+        """|g|."""
+        return float(self.gradient.norm())
 
     @property
     def shift(self) -> float:

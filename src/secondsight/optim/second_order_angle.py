@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from secondsight.optim.identity import identity
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.nystrom_model import NystromModel
 from secondsight.optim.problem import Problem
+from secondsight.optim.small_matrices import identity
 
 
 def angle_without_penalty(problem: Problem, basis: KrylovBasis) -> tuple[float, float]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from secondsight.optim.identity import identity
 from secondsight.optim.penalties import Penalty, Shrunk
+from secondsight.optim.small_matrices import identity
 
 MAX_STEPS = 60
 """Two to seven steps are usual with a warm start: this only guards against a search that rounding keeps alive."""

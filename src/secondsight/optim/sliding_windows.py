@@ -36,6 +36,7 @@ from torch.nn.functional import pad
 
 from secondsight.optim.penalties import DUAL_ROUNDING, Penalty, Shrunk, path_end
 from secondsight.optim.proof import Evidence, Origin, Proof, Support
+from secondsight.optim.small_matrices import inner_products
 
 
 class SlidingWindows(Penalty):
@@ -91,8 +92,8 @@ class SlidingWindows(Penalty):
             """Add up (A'f) / N^2 on the diagonal and y A'(c A(y u)) / N^2, with c = lambda1 W / n^3 where f > 0."""
             pulls = self.sums(factor * y)
             turn = torch.where(kept > 0, lambda1 * self.weight / norms**3, 0.0)
-            turned = (pulls * turn).flatten(1) @ pulls.flatten(1).T / self.times
-            return (factor * weights) @ factor.T + turned
+            turned = inner_products((pulls * turn).flatten(1), pulls.flatten(1)) / self.times
+            return inner_products(factor * weights, factor) + turned
 
         # Adding 0 turns -0 into 0.
         return Shrunk(y * weights + 0.0, energy, curvature)
