@@ -119,7 +119,7 @@ def test_json_is_one_strict_object_per_line(tmp_path: Path, method: str) -> None
     assert [record["photograph"] for record in records] == [str(path) for path in photographs]
     for record in records:
         assert set(record) == KEYS[method]
-        assert record["notes"] == []
+        assert all(note.startswith("the network sees the middle") for note in record["notes"])
         assert not any(isinstance(value, (dict, list)) for key, value in record.items() if key != "notes")
         assert (tmp_path / record["figure"]).read_bytes().startswith(PNG)
     assert files(tmp_path / "maps") == {"today", "today/astronaut.png", "today/rocket.png"}

@@ -92,7 +92,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "failure": shares,
     "max_products": counts,
     "n": counts | st.just("auto"),
-    "n_steps": counts,
+    "n_steps": st.integers(1, 5000),
     "sigma": st.none() | weights,
     "stdevs": st.none() | weights,
     "batch_size": st.none() | counts,

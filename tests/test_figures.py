@@ -162,7 +162,7 @@ def test_a_blurred_figure_says_so() -> None:
     assert any("blurred for display, sigma = 2 pixels" in text for text in texts)
     assert not any("blurred" in ax.get_title() for ax in e.figure().axes)
     for bad in (-1, float("nan"), "2"):
-        with pytest.raises(ss.InputError, match="blur must be a number of pixels, 0 or more"):
+        with pytest.raises(ss.InputError, match="blur must be a finite number of at least 0"):
             e.figure(blur=bad)
 
 

@@ -2,6 +2,8 @@
 
 import random
 import struct
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 import skimage.data
 import torch
-from PIL import Image, ImageDraw, features
+from PIL import Image, ImageDraw, ImageOps, features
 from torch import Tensor, nn
 
 import secondsight as ss
@@ -48,14 +50,15 @@ def refusal(photograph: images.Photograph, name: str | None = None) -> str:
 
 def png_of_declared_size(path: Path, width: int, height: int) -> Path:
     """A few bytes whose header promises a large picture."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunks)
+    path.write_bytes(png(struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0), zlib.compress(b"")))
     return path
+
+
+def png(header: bytes, data: bytes) -> bytes:
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
 class TestRefused:
@@ -99,13 +102,23 @@ class TestRefused:
         with Image.open(path) as picture:
             assert "900,000,000 pixels" in refusal(picture, name=str(path))
 
-    def test_floating_point_grey_levels(self, tmp_path: Path) -> None:
+    def test_floating_point_grey_levels_outside_0_to_1(self, tmp_path: Path) -> None:
         path = tmp_path / "float.tif"
         picture = Image.fromarray(np.linspace(-3, 3, 64, dtype=np.float32).reshape(8, 8))
         assert picture.mode == "F"
         picture.save(path)
-        assert "floating-point" in refusal(path)
-        assert "floating-point" in refusal(picture, name="the picture")
+        assert "value_range" in refusal(path)
+        assert "floating-point grey levels from -3 to 3, not 0 to 1" in refusal(picture, name="the picture")
+
+    def test_floating_point_grey_levels_that_are_no_numbers(self) -> None:
+        levels = np.array([[0.0, np.nan], [1.0, 0.5]], dtype=np.float32)
+        assert "not finite" in refusal(Image.fromarray(levels), name="the picture")
+
+    def test_own_limit(self) -> None:
+        picture = noise(40, 30)
+        assert load(picture, max_pixels=1200).shape == (3, 30, 40)
+        with pytest.raises(ss.ImageError, match="1,200 pixels, more than max_pixels = 1,199"):
+            load(picture, max_pixels=1199)
 
     def test_grey_levels_of_32_bits(self, tmp_path: Path) -> None:
         path = tmp_path / "deep.tif"
@@ -122,8 +135,9 @@ class TestRefused:
         with Image.open(path) as picture:
             refusal(picture, name=str(path))
 
-    @pytest.mark.parametrize("suffix", ["jpg", "png", "gif", "bmp", "tif", "webp", "ico", "avif"])
-    def test_damaged_files_are_read_or_refused(self, tmp_path: Path, suffix: str) -> None:
+    @pytest.mark.parametrize("trials", [150, pytest.param(4000, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("suffix", ["jpg", "png", "gif", "bmp", "tif", "webp", "ppm", "ico", "avif"])
+    def test_damaged_files_are_read_or_refused(self, tmp_path: Path, suffix: str, trials: int) -> None:
         if suffix in ("avif", "webp") and not features.check(suffix):
             pytest.skip(f"Pillow without {suffix}")
         path = tmp_path / f"damaged.{suffix}"
@@ -131,27 +145,67 @@ class TestRefused:
         orientation[0x0112] = 6
         noise(24, 16).save(path, **({"exif": orientation} if suffix in ("jpg", "png", "webp") else {}))
         whole = path.read_bytes()
-        generator = random.Random(0)
-        refused = 0
-        for trial in range(150):
+        generator = random.Random(trials)
+        refusals: list[str] = []
+        for trial in range(trials):
             damaged = bytearray(whole)
-            if trial < 50:
+            if trial < trials / 3:
                 del damaged[generator.randrange(len(whole)) :]
             else:
                 for _ in range(generator.choice([1, 4, 30])):
                     damaged[generator.randrange(generator.choice([64, len(whole)]))] = generator.randrange(256)
             path.write_bytes(damaged)
             try:
-                pixels = load(path)
-            except ss.ImageError:
-                refusal(path)
-                refused += 1
+                pixels = load(path, max_pixels=10**6, size=generator.choice([None, 8]))
+            except ss.ImageError as error:
+                refusals.append(str(error))
             else:
                 assert pixels.shape[0] == 3
-        assert refused > 10
+        assert all(str(path) in message and "\n" not in message for message in refusals)
+        assert len(refusals) > 10
 
 
 class TestConverted:
+    @pytest.mark.parametrize("depth", ["8 bits", "16 bits", "float"])
+    @pytest.mark.parametrize("channels", [1, 3, 4])
+    def test_a_file_of_the_networks_size_is_its_tensor(self, tmp_path: Path, depth: str, channels: int) -> None:
+        """Nothing is cut off, and no precision is lost on the way."""
+        levels = np.random.default_rng(1).random((20, 30))
+        arrays = {
+            "8 bits": (levels * 255).round().astype(np.uint8),
+            "16 bits": (levels * 65535).round().astype(np.uint16),
+            "float": levels.astype(np.float32),
+        }
+        wanted = torch.from_numpy(arrays[depth] / {"8 bits": 255, "16 bits": 65535, "float": 1}[depth]).float()
+        path = tmp_path / "file.tif"
+        Image.fromarray(arrays[depth]).save(path)
+        pixels = load(path, channels=channels, size=(20, 30))
+        assert pixels.shape == (channels, 20, 30)
+        assert all(torch.equal(plane, wanted) for plane in pixels[:3])
+        assert bool((pixels[3:] == 1).all())
+
+    def test_value_range(self, tmp_path: Path) -> None:
+        path = tmp_path / "twelve.png"
+        Image.fromarray(np.array([[0, 1024, 4095, 2000]], dtype=np.uint16)).save(path)
+        assert load(path, channels=1, value_range=(0, 4095))[0, 0].tolist() == pytest.approx(
+            [0, 1024 / 4095, 1, 2000 / 4095]
+        )
+        narrow = ss.Classifier(nn.Identity(), channels=1, value_range=(1000, 2000)).read(path)
+        assert narrow.values[0, 0].tolist() == pytest.approx([0, 0.024, 1, 1])
+        assert "clipped to value_range = (1000, 2000)" in narrow.notes[0]
+
+    @pytest.mark.parametrize(("high", "noted"), [(255, 255), (1023, 1023), (3000, 4095), (16383, 16383), (40000, None)])
+    def test_data_of_fewer_bits_in_16_are_noted(self, high: int, noted: int | None) -> None:
+        picture = Image.fromarray(np.array([[0, high]], dtype=np.uint16))
+        notes = ss.Classifier(nn.Identity()).read(picture).notes
+        assert len(notes) == (0 if noted is None else 1)
+        assert noted is None or f"value_range = (0, {noted})" in notes[0]
+
+    @pytest.mark.parametrize("value", [3, (1,), (2, 1), (0, float("nan")), "0,1", ("a", "b")])
+    def test_bad_value_range(self, value: Any) -> None:
+        with pytest.raises(ss.InputError, match="value_range must be None or two numbers"):
+            ss.Classifier(nn.Identity(), value_range=value)
+
     def test_first_frame_of_an_animation(self, tmp_path: Path) -> None:
         path = tmp_path / "moving.gif"
         frames = [Image.new("RGB", (4, 4), shade) for shade in (RED, GREEN, BLUE)]
@@ -346,6 +400,101 @@ class TestFit:
         white = load(picture, size=(100, 400))[0] > 0.5
         height, width = int(white.any(1).sum()), int(white.any(0).sum())
         assert height == pytest.approx(width, abs=2)
+
+
+def whole(picture: Image.Image, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Tensor:
+    """Read a picture without reducing it before it is scaled."""
+    monkeypatch.setattr(images, "FINE", 10**6)
+    return load(picture, **options)
+
+
+class TestLarge:
+    """Pictures that are decoded and reduced before they are scaled look the same."""
+
+    @staticmethod
+    def photograph(width: int, height: int) -> Image.Image:
+        return Image.fromarray(skimage.data.coffee()).resize((width, height), Image.Resampling.BICUBIC)
+
+    @pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
+    @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+    def test_same_as_the_whole_picture(
+        self, tmp_path: Path, suffix: str, orientation: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / f"large.{suffix}"
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        self.photograph(2503, 1671).save(path, exif=exif, **({"quality": 95} if suffix in ("jpg", "webp") else {}))
+        pixels = load(path, size=224)
+        with Image.open(path) as picture:
+            wanted = whole(ImageOps.exif_transpose(picture), monkeypatch, size=224)
+        assert float((pixels - wanted).abs().mean()) < 0.003
+        for dim in (1, 2):
+            # A tenth of a pixel aside would be seen.
+            aside = 0.1 * wanted.roll(1, dim) + 0.9 * wanted
+            assert float((pixels - aside).abs().mean()) > float((pixels - wanted).abs().mean())
+
+    @pytest.mark.parametrize("mode", ["L", "P", "RGBA", "LA", "CMYK", "I;16", "F", "1"])
+    def test_modes_look_the_same_reduced(self, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        grey = self.photograph(1600, 1200).convert("L")
+        if mode == "I;16":
+            picture = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
+        elif mode == "F":
+            picture = Image.fromarray(np.asarray(grey).astype(np.float32) / 255)
+        else:
+            picture = grey.convert("RGBA").convert(mode)
+        pixels = load(picture, size=64)
+        shown = grey if mode in ("I;16", "F") else picture.convert("RGB")
+        assert float((pixels - whole(shown, monkeypatch, size=64)).abs().mean()) < 0.004
+
+    @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak of memory from /proc")
+    def test_a_large_picture_of_16_bits_takes_little_memory(self, tmp_path: Path) -> None:
+        """9450 x 9450 pixels: 179 MB in 16 bits. The whole process stays below 0.6 GB."""
+        path = tmp_path / "large.png"
+        side = 9450
+        rows = zlib.compress(b"".join(b"\0" + bytes(side * 2) for _ in range(side)), 1)
+        path.write_bytes(png(struct.pack(">IIBBBBB", side, side, 16, 0, 0, 0, 0), rows))
+        script = (
+            "import pathlib, re, sys, secondsight as ss, torch\n"
+            "model = ss.Classifier(torch.nn.Identity(), size=224)\n"
+            "assert model.load(sys.argv[1]).shape == (3, 224, 224)\n"
+            "print(re.search(r'VmHWM:\\s+(\\d+)', pathlib.Path('/proc/self/status').read_text())[1])"
+        )
+        done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+        assert int(done.stdout) * 1024 < 0.6e9
+
+
+class TestNotes:
+    """What the network does not see of a photograph is a note of its result."""
+
+    @staticmethod
+    def notes(picture: Image.Image, **options: Any) -> tuple[str, ...]:
+        return ss.Classifier(nn.Identity(), **options).read(picture).notes
+
+    def test_crop(self) -> None:
+        assert self.notes(noise(500, 375), size=224) == (
+            "the network sees the middle 328 x 328 of the photograph's 500 x 375 pixels, scaled to 224 x 224",
+        )
+
+    def test_scale(self) -> None:
+        assert self.notes(noise(448, 448), size=224, resize=224) == (
+            "the network sees the photograph's 448 x 448 pixels, scaled to 224 x 224",
+        )
+
+    def test_nothing_is_lost(self) -> None:
+        assert self.notes(noise(64, 48), size=(48, 64)) == ()
+        assert self.notes(noise(40, 30)) == ()
+        assert self.notes(noise(112, 112), size=224, resize=224) == ()
+
+    def test_they_come_with_results(self, tmp_path: Path) -> None:
+        path = tmp_path / "noise.png"
+        noise(20, 20).save(path)
+        net = nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
+        model = ss.Classifier(net, size=8)
+        wanted = "the network sees the middle 18 x 18 of the photograph's 20 x 20 pixels, scaled to 8 x 8"
+        for result in [ss.explain(model, path, "cafo"), *ss.explain(model, [path, noise(20, 20)], "caso")]:
+            assert wanted in result.notes
+        assert all(wanted in record["notes"] for record in ss.compare(model, path, "cafo,gradient").summaries())
+        assert ss.explain(model, model.tensor(path), "cafo").notes == ()
 
 
 def test_example_photograph_is_there() -> None:

@@ -1,15 +1,12 @@
-"""What people do: odd networks, odd labels, odd arguments."""
+"""What people do: odd networks, odd labels, odd files. Odd arguments are in test_odd_arguments.py."""
 
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +40,25 @@ def test_a_float32_copy_follows_the_weights(dtype: torch.dtype, change: str) -> 
     assert torch.equal(after, fresh)
     assert not torch.equal(after, before)
     assert net[0].weight.dtype == dtype
+
+
+class Sinh(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sinh(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_hessian_of_a_float32_copy_can_be_asked_again_and_again(dtype: torch.dtype) -> None:
+    """Its graph holds the weights of the copy, which nothing may write to in between."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 4), Sinh(), nn.Linear(4, 3)).to(dtype)
+    h, whole = (
+        ss.input_hessian(ss.Classifier(one, input_shape=(6,)), X, 0) for one in (net, copy.deepcopy(net).float())
+    )
+    assert h.kind == "exact"
+    for _ in range(2):
+        torch.testing.assert_close(h.matmul(X), whole.matmul(X))
+        torch.testing.assert_close(h.eigh(2)[0], whole.eigh(2)[0])
 
 
 def test_labels_that_are_numbers() -> None:
@@ -221,77 +237,6 @@ def linear() -> ss.Classifier:
 
 
 X = torch.rand(6)
-NUMBERS = (
-    None,
-    math.nan,
-    math.inf,
-    -1,
-    0,
-    2.5,
-    10**400,
-    "x",
-    b"x",
-    [],
-    {},
-    object(),
-    np.float64("nan"),
-    torch.tensor([]),
-)
-CALLS: dict[str, Callable[[Any], Any]] = {
-    "explain, model": lambda odd: ss.explain(odd, X),
-    "explain, x": lambda odd: ss.explain(linear(), odd),
-    "explain, method": lambda odd: ss.explain(linear(), X, odd),
-    "explain, target": lambda odd: ss.explain(linear(), X, "cafo", odd),
-    "explain, seed": lambda odd: ss.explain(linear(), X, "cafo", seed=odd),
-    "explain, progress": lambda odd: ss.explain(linear(), X, "cafo", progress=odd),
-    "explain_batches, model": lambda odd: list(ss.explain_batches(odd, X[None])),
-    "explain_batches, batches": lambda odd: list(ss.explain_batches(linear(), odd)),
-    "compare, models": lambda odd: ss.compare(odd, X),
-    "sweep, model": lambda odd: ss.sweep(odd, X),
-    "input_hessian, model": lambda odd: ss.input_hessian(odd, X),
-    "input_hessian, x": lambda odd: ss.input_hessian(linear(), odd),
-    "input_hessian, curvature": lambda odd: ss.input_hessian(linear(), X, curvature=odd),
-    "eigh, k": lambda odd: ss.input_hessian(linear(), X).eigh(odd),
-    "eigh, tolerance": lambda odd: ss.input_hessian(linear(), X).eigh(2, tolerance=odd),
-    "trace, samples": lambda odd: ss.input_hessian(linear(), X).trace(odd),
-    "matmul": lambda odd: ss.input_hessian(linear(), X).matmul(odd),
-    "load_model": lambda odd: ss.load_model(odd),
-    "load": lambda odd: ss.Explanation.load(odd),
-    "save": lambda odd: ss.explain(linear(), X, "cafo").save(odd),
-    "map, kind": lambda odd: ss.explain(linear(), X, "cafo").map(odd),
-    "figure, blur": lambda odd: ss.explain(linear(), X, "cafo").figure(blur=odd),
-    "from_string": lambda odd: ss.Method.from_string(odd),
-    "from_json": lambda odd: ss.Method.from_json(odd),
-    **{
-        f"Classifier, {name}": lambda odd, name=name: ss.Classifier(nn.Linear(6, 3), **{name: odd})
-        for name in ("mean", "std", "size", "labels", "input_shape", "channels", "resize", "interpolation")
-    },
-    **{
-        f"{method.__name__}, {name}": lambda odd, method=method, name=name: method(**{name: odd})
-        for method in (ss.SmoothCASO, ss.Picture, ss.IntegratedGradients, ss.SmoothGrad)
-        for name in method.options()
-    },
-}
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_odd_values_give_our_own_errors_or_work(call: str) -> None:
-    """Nothing but our own errors comes out of the public surface, each in one line."""
-    said = []
-    for odd in NUMBERS:
-        try:
-            CALLS[call](odd)
-        except ss.SecondsightError as error:
-            said.append(str(error))
-    assert said
-    assert not any("\n" in line for line in said)
-
-
-@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, torch.tensor])
-def test_numbers_of_numpy_and_torch_are_numbers(kind: Any) -> None:
-    assert ss.CASO(lambda1=kind(1), c1=kind(2), path_points=int(kind(16))) == ss.CASO(lambda1=1, c1=2)
-    assert ss.explain(linear(), X, "cafo", seed=np.int64(3)).seed == 3
-    assert len(ss.input_hessian(linear(), X).eigh(np.int64(2))[0]) == 2
 
 
 @pytest.mark.parametrize(

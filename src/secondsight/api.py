@@ -11,8 +11,9 @@ from torch import Tensor
 from secondsight.batch_items import Batch, labelled_items
 from secondsight.call import Cautions, Progress, explain_all, explain_chunks
 from secondsight.config import CAFO, CASO, METHODS, Method, Picture, method_of
-from secondsight.errors import InputError
+from secondsight.errors import InputError, shown
 from secondsight.model.classifier import Classifier, Item, Target, require_classifier
+from secondsight.option_types import flag, plain
 from secondsight.results.explanation import (
     Explanation,
     PictureExplanation,
@@ -206,11 +207,12 @@ def explain_batches(
     """
     require_classifier(model)
     config = _config(method, {})
-    if not isinstance(batches, Iterable):
-        raise InputError("batches", "a tensor or an iterable of batches", f"a {type(batches).__name__}")
-    if use_labels and target is not None:
-        raise InputError("target", "None where use_labels is set", repr(target))
-    several = [batches] if isinstance(batches, Tensor) else batches
+    if flag("use_labels", use_labels) and target is not None:
+        raise InputError("target", "None where use_labels is set", shown(target))
+    try:
+        several = iter([batches] if isinstance(batches, Tensor) else batches)
+    except TypeError:
+        raise InputError("batches", "a tensor or an iterable of batches", f"a {type(batches).__name__}") from None
     items = itertools.chain.from_iterable(labelled_items(model, batch, use_labels) for batch in several)
     pairs = items if use_labels else ((item, target) for item, _ in items)
     return explain_chunks(model, pairs, config, seed, progress, Cautions())
@@ -234,10 +236,9 @@ def _refuse_batch(model: Classifier, x: Any) -> None:
 
 
 def _targets(target: Targets, count: int, is_list: bool) -> Sequence[Target]:
-    if isinstance(target, Tensor):
-        target = target.tolist()
-    if isinstance(target, (list, tuple)):
-        if not is_list or len(target) != count:
+    found = plain(target)
+    if isinstance(found, tuple):
+        if not is_list or len(found) != count:
             raise InputError("target", f"one class, or a list of {count} for this batch", target)
-        return target
-    return [target] * count  # type: ignore[list-item]
+        return found
+    return [found] * count

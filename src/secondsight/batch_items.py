@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from secondsight.errors import InputError
-from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.model.classifier import Classifier, Item, Target, require_dense
+from secondsight.option_types import plain
 
 Batch: TypeAlias = Tensor | Sequence[Item] | Sequence[Tensor] | tuple[list[Item], Sequence[Target]]
 """What an iterable of batches gives: inputs, or inputs and labels."""
@@ -27,24 +28,32 @@ def labelled_items(model: Classifier, batch: Batch, use_labels: bool) -> Iterato
     if not others:
         what = f"a {type(batch).__name__} without labels"
         raise InputError("batches", "inputs with labels, because use_labels is set", what)
-    labels = others[0].tolist() if hasattr(others[0], "tolist") else list(others[0])
-    if len(labels) != len(inputs):
-        raise InputError(
-            "batches", f"with one label for each of the {len(inputs)} inputs", f"with {len(labels)} labels"
-        )
+    labels = plain(others[0])
+    if not isinstance(labels, tuple) or len(labels) != len(inputs):
+        what = f"with {len(labels)} labels" if isinstance(labels, tuple) else f"with a {type(others[0]).__name__}"
+        raise InputError("batches", f"with one label for each of the {len(inputs)} inputs", what)
     return zip(inputs, labels, strict=True)
 
 
 def _apart(model: Classifier, batch: Any) -> tuple[Sequence[Any], Sequence[Any]]:
     """Split a batch into inputs and what comes after them."""
     if isinstance(batch, Tensor):
-        return list(batch), ()
+        return _rows(batch), ()
     if not isinstance(batch, (list, tuple)):
         may_be = "tensors, lists of inputs, or pairs of inputs and labels"
         raise InputError("batches", may_be, f"a {type(batch).__name__}")
     if batch and isinstance(batch[0], Tensor) and model.is_batch(batch[0]):
-        parts = batch[: model.parts]
-        return list(parts[0]) if len(parts) == 1 else list(zip(*parts, strict=True)), batch[model.parts :]
+        parts = [_rows(part) for part in batch[: model.parts]]
+        if len({len(part) for part in parts}) > 1:
+            raise InputError("batches", "parts with as many inputs each", [len(part) for part in parts])
+        return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True)), batch[model.parts :]
     if isinstance(batch, tuple) and len(batch) == 2 and isinstance(batch[0], list):
         return batch[0], batch[1:]
     return batch, ()
+
+
+def _rows(batch: Any) -> list[Tensor]:
+    require_dense("batches", batch)
+    if not batch.ndim:
+        raise InputError("batches", "with a batch dimension", "a number")
+    return list(batch)

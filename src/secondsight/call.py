@@ -15,7 +15,7 @@ from torch import Tensor
 
 from secondsight.batching.workers import Task, side_by_side
 from secondsight.config import CAFO, CASO, Method, Smooth
-from secondsight.errors import Caution, InputError, SecondsightWarning
+from secondsight.errors import Caution, InputError, SecondsightWarning, shown
 from secondsight.model.classifier import Classifier, Target, require_classifier
 from secondsight.operators.linearisation import linearise_each
 from secondsight.operators.tape.folding import FoldedWeights
@@ -90,15 +90,19 @@ def explain_all(
 ) -> list[Explanation]:
     """Explain inputs. CASO takes several in one pass."""
     require_classifier(model)
-    seed = whole(0, 2**63 - 1)("seed", seed)
+    seed = whole(0)("seed", seed)
     if progress is not None and not callable(progress):
-        raise InputError("progress", "None or a function of a number", repr(progress))
+        raise InputError("progress", "None or a function of a number", shown(progress))
     if isinstance(config, CAFO):
         config = config.resolved(model.takes_pictures)
     reports, folded = _Reports(progress), FoldedWeights()
 
+    notes: dict[int, tuple[str, ...]] = {}
+
     def asked(i: int) -> tuple[Tensor, Request[Any]]:
-        return model.tensor(items[i]), Request(config, targets[i], seed, reports.of(i))
+        pixels = model.read(items[i])
+        notes[i] = pixels.notes
+        return pixels.values, Request(config, targets[i], seed, reports.of(i))
 
     def prepare(numbers: Sequence[int]) -> list[Task[Explanation]]:
         inputs, requests = zip(*map(asked, numbers), strict=True)
@@ -113,7 +117,7 @@ def explain_all(
         else:
             results = [explain_one(model, x, request) for x, request in map(asked, range(len(items)))]
     seconds = (time.perf_counter() - start) / max(1, len(items))
-    return [replace(e, seconds=seconds) for e in results]
+    return [replace(e, seconds=seconds, notes=(*notes[i], *e.notes)) for i, e in enumerate(results)]
 
 
 class _Reports:

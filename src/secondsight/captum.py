@@ -25,11 +25,11 @@ from torch import Tensor, nn
 
 from secondsight import config
 from secondsight.call import Cautions, explain_chunks
-from secondsight.errors import InputError
-from secondsight.model.classifier import Classifier
+from secondsight.errors import InputError, shown
+from secondsight.model.classifier import Classifier, require_dense
 from secondsight.model.joined_inputs import HALF, JoinedInputs
 from secondsight.model.network_facts import NetworkFacts
-from secondsight.option_types import one_of, whole
+from secondsight.option_types import flag, one_of, whole
 from secondsight.results.explanation import Explanation
 
 Inputs = Tensor | tuple[Tensor, ...]
@@ -70,10 +70,10 @@ class _Penalised(Attribution):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         super().__init__(forward_func)
-        if not callable(forward_func):
+        if not callable(forward_func) or isinstance(forward_func, type):
             raise InputError("forward_func", "a module or a function", f"a {type(forward_func).__name__}")
         self.sign = one_of("loss", "score")("sign", sign)
-        self.seed = whole(0, 2**63 - 1)("seed", seed)
+        self.seed = whole(0)("seed", seed)
         self.config = self.config_class(**options)
         self._facts = NetworkFacts()
         self._inputs_reach = False
@@ -113,6 +113,7 @@ class _Penalised(Attribution):  # type: ignore[misc]
             InputError: if an input does not reach the output of forward_func, or an argument cannot be used.
         """
         self._refuse(unknown)
+        flag("return_explanations", return_explanations)
         parts = _parts(inputs)
         args = _args(additional_forward_args)
         targets = _targets(target, len(parts[0]))
@@ -165,7 +166,8 @@ class _Penalised(Attribution):  # type: ignore[misc]
         """
         count = len(parts[0])
         positions = [target[1:] if isinstance(target, tuple) else () for target in targets]
-        rows = [i for i, arg in enumerate(args) if isinstance(arg, Tensor) and arg.ndim and len(arg) == count]
+        tensors = {i: arg for i, arg in enumerate(args) if isinstance(arg, Tensor) and not arg.is_nested}
+        rows = [i for i, arg in tensors.items() if arg.ndim and len(arg) == count]
         if rows or len(set(positions)) > 1:
             size = 1
         shapes = [tuple(part.shape[1:]) for part in parts]
@@ -187,7 +189,8 @@ class _Penalised(Attribution):  # type: ignore[misc]
             return
         with model.ready():
             leaves = [part[None].clone().requires_grad_() for part in model.split(model.tensor(item))]
-            logits = _call_of(model)(*leaves)
+            with model.telling_failures(leaves[0], last=True):
+                logits = _call_of(model)(*leaves)
             if isinstance(logits, Tensor) and logits.requires_grad:
                 slopes = torch.autograd.grad(logits.sum(), leaves, allow_unused=True)
                 unused = [i for i, slope in enumerate(slopes) if slope is None]
@@ -285,7 +288,7 @@ class _Call(nn.Module):
         try:
             where: Any = (slice(None), slice(None), *self.position)
             return output[where]
-        except IndexError:
+        except (IndexError, ValueError):
             may_be = f"a position in outputs of shape {tuple(output.shape[1:])}"
             raise TargetError("target", may_be, (..., *self.position)) from None
 
@@ -316,6 +319,8 @@ def _class(target: Target, model: Classifier, item: Any) -> int | None:
 def _parts(inputs: Inputs) -> tuple[Tensor, ...]:
     parts = inputs if isinstance(inputs, tuple) else (inputs,)
     for part in parts:
+        if isinstance(part, Tensor):
+            require_dense("inputs", part)
         if not isinstance(part, Tensor) or not part.is_floating_point() or part.ndim < 1:
             what = (
                 f"{part.dtype} of shape {tuple(part.shape)}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
@@ -340,6 +345,7 @@ def _targets(target: Targets, count: int) -> list[Target]:
         raise TargetError("target", "of shape (N,) or (N, 1)", f"of shape {tuple(target.shape)}")
     given: Any = target
     if isinstance(target, Tensor):
+        require_dense("target", target)
         given = target.flatten().tolist() if target.ndim else target.item()
     if not isinstance(given, list):
         return [_target(given)] * count
@@ -354,10 +360,10 @@ def _target(target: Any) -> Target:
     numbers = target if isinstance(target, tuple) else (target,)
     try:
         indices = tuple(operator.index(number) for number in numbers)
-    except TypeError:
+    except (TypeError, RuntimeError):
         indices = ()
     if not indices or any(isinstance(number, bool) for number in numbers):
-        raise TargetError("target", "a whole number, a tuple of them, or a list or tensor of either", repr(target))
+        raise TargetError("target", "a whole number, a tuple of them, or a list or tensor of either", shown(target))
     return indices[0] if len(indices) == 1 else indices
 
 

@@ -16,11 +16,11 @@ from torch import Tensor
 from secondsight.baselines import clipped
 from secondsight.call import Cautions, explain_all
 from secondsight.config import CASO, METHODS, Gradient, Method, method_of
-from secondsight.errors import InputError
+from secondsight.errors import InputError, shown
 from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier, Item, Target, require_classifier
 from secondsight.operators.linearisation import linearise
-from secondsight.option_types import split_outside
+from secondsight.option_types import flag, plain, split_outside
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture, png
 from secondsight.plotting.shades import normalise
 from secondsight.results import sentences
@@ -126,7 +126,7 @@ class Comparison:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the figure to a PNG file."""
-        save_figure(self.figure(), Path(path))
+        save_figure(self.figure, path)
 
 
 def sheet_figure(title: str, rows: Sequence[Row], columns: Sequence[str]) -> Figure:
@@ -180,12 +180,14 @@ def compare(
     Warns:
         SecondsightWarning: as `explain` does, once for all maps.
     """
-    if times_input:
+    if flag("times_input", times_input):
         options = options | {"times_input": False}
     chosen = columns_of(methods, **options)
     classifiers: list[Any] = list(models) if isinstance(models, (list, tuple)) else [models]
     if not classifiers:
         raise InputError("models", "at least one", "none")
+    if started is not None and not callable(started):
+        raise InputError("started", "None or a function of a name", shown(started))
     for model in classifiers:
         require_classifier(model)
         model.require_pictures()
@@ -208,10 +210,13 @@ def columns_of(methods: str | Sequence[Method | str], **options: Any) -> dict[st
     """
     if isinstance(methods, str):
         methods = COLUMNS if methods == "all" else split_outside(methods)
-    if not methods:
-        raise InputError("methods", f"all, or some of {', '.join(COLUMNS)}", "none")
+    methods = plain(methods)
+    if not isinstance(methods, tuple) or not methods:
+        what = "none" if isinstance(methods, tuple) else shown(methods)
+        raise InputError("methods", f"all, or some of {', '.join(COLUMNS)}", what)
     # The clipped gradient takes the options of CASO, whose number of pixels it keeps.
-    made = {str(one): CASO() if one == CLIPPED else method_of(one) for one in methods}
+    pairs = [(one, CASO() if isinstance(one, str) and one == CLIPPED else method_of(one)) for one in methods]
+    made = {str(one): method for one, method in pairs}
     everybody = [*made.values(), *([Gradient()] if CLIPPED in made else [])]
     for name, value in options.items():
         if not any(method.has(name) for method in everybody):
@@ -253,14 +258,14 @@ class _Run:
 
     def entries(self, model: Classifier) -> tuple[Entry, ...]:
         """Explain the photograph by each method."""
-        tensor = model.tensor(self.x)
-        unit = gradient_seconds(model, tensor)
+        pixels = model.read(self.x)
+        unit = gradient_seconds(model, pixels.values)
         entries: dict[Method, Entry] = {}
 
         def entry(method: Method, name: str) -> Entry:
             if method not in entries:
                 self.started(name)
-                (e,) = explain_all(model, [tensor], method, [self.target], self.seed, self.progress)
+                (e,) = explain_all(model, [pixels], method, [self.target], self.seed, self.progress)
                 entries[method] = Entry(name, e, e.seconds / unit)
             return replace(entries[method], method=name)
 

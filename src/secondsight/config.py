@@ -17,9 +17,9 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from secondsight.errors import InputError
+from secondsight.errors import InputError, shown
 from secondsight.option_types import (
     Option,
     Value,
@@ -52,6 +52,18 @@ PAPER_C1 = 10.0
 
 RELATIVE_C1 = "0.25L"
 """The c1 of inputs that have units of their own: it scales with them, and leaves the curvature to be seen."""
+
+MOST_COPIES = 10**6
+"""Noisy copies that may be asked for: the error falls like 1 / sqrt(n), so that more would hardly be seen."""
+
+MOST_STEPS = 5000
+"""Steps of Integrated Gradients: Captum's rule for where they lie takes a matrix of this side, 200 MB."""
+
+MOST_POINTS = 1000
+"""Maps of a path: so many of a photograph of 224 pixels take 600 MB."""
+
+WIDTH = 120
+"""Characters in a line of help."""
 
 SIGMA = 0.15
 """The paper's noise, over the range of the input."""
@@ -118,13 +130,13 @@ class Method:
         )
         if found is None:
             raise InputError(
-                "method", f"one of {', '.join(METHODS)}, perhaps with options as in caso(c1=1)", repr(text)
+                "method", f"one of {', '.join(METHODS)}, perhaps with options as in caso(c1=1)", shown(text)
             )
         options = {}
         for part in split_outside(found[2] or ""):
             name, equals, value = part.partition("=")
             if not equals or name.strip() in options:
-                raise InputError("method", "NAME(OPTION=VALUE,OPTION=VALUE), each option once", repr(text))
+                raise InputError("method", "NAME(OPTION=VALUE,OPTION=VALUE), each option once", shown(text))
             options[name.strip()] = literal(value)
         return cls._of_this_kind(class_of(found[1])(**options))
 
@@ -136,10 +148,10 @@ class Method:
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
         try:
-            options = dict(json.loads(text))
+            options = json.loads(text)
             name = options.pop("method")
-        except (ValueError, TypeError, KeyError):
-            raise InputError("method", "the JSON of a config", repr(text)) from None
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise InputError("method", "the JSON of a config", shown(text)) from None
         return cls._of_this_kind(class_of(name)(**{key: plain(value) for key, value in options.items()}))
 
     @classmethod
@@ -156,16 +168,16 @@ class Method:
     @classmethod
     def help_text(cls, indent: int = 4) -> str:
         """Write a line or more on each option, as in the `Args:` of a docstring."""
-        lines = []
+        indent, lines = whole(0, WIDTH // 2)("indent", indent), []
         for name, one in cls.options().items():
             default = one.default or repr(cls.defaults()[name])
             text = f"{name}: {one.help} Default: {default}."
-            lines += textwrap.wrap(text, 120, initial_indent=" " * indent, subsequent_indent=" " * (indent + 4))
+            lines += textwrap.wrap(text, WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 4))
         return "\n".join(lines)
 
     def has(self, name: str) -> bool:
         """Whether the method has an option of this name."""
-        return name in self.options()
+        return isinstance(name, str) and name in self.options()
 
     def with_options(self, **options: Any) -> Self:
         """Return the config with other values of some options."""
@@ -183,7 +195,7 @@ def _batch_size(what: str) -> Any:
 class Smooth(Method):
     """The options of methods that average over noisy copies of the input (definition 4 of the paper)."""
 
-    n: int = option(50, whole(1), "How many noisy copies of the input are averaged.", "N")
+    n: int = option(50, whole(1, MOST_COPIES), "How many noisy copies of the input are averaged.", "N")
     sigma: float | None = option(
         None,
         number(0.0, inclusive=True, optional=True),
@@ -250,7 +262,7 @@ class IntegratedGradients(Baseline):
     name = "integrated-gradients"
     title = "Integrated Gradients"
 
-    n_steps: int = option(50, whole(1), "How many steps lead from the zero input to the input.", "N")
+    n_steps: int = option(50, whole(1, MOST_STEPS), "How many steps lead from the zero input to the input.", "N")
     batch_size: int | None = _batch_size("steps")
     times_input: bool = option(True, flag, TIMES_INPUT, "", default="only integrated-gradients")
 
@@ -300,7 +312,7 @@ class CAFO(Method):
         "The share of zero pixels (or groups) that a chosen map must have: low <= share < high.",
         "(LOW,HIGH)",
     )
-    path_points: int = option(16, whole(12), "How many maps the path of lambda1 has.", "N")
+    path_points: int = option(16, whole(12, MOST_POINTS), "How many maps the path of lambda1 has.", "N")
     path_smallest: float | None = option(
         None,
         share("a share of lambda1_max", optional=True),
@@ -312,7 +324,8 @@ class CAFO(Method):
 
     def resolved(self, pictures: bool) -> Self:
         """Return the config with the c1 that "auto" stands for, by whether the inputs are pictures in [0, 1]."""
-        return replace(self, c1=PAPER_C1 if pictures else RELATIVE_C1) if self.c1 == "auto" else self
+        c1 = PAPER_C1 if flag("pictures", pictures) else RELATIVE_C1
+        return replace(self, c1=c1) if self.c1 == "auto" else self
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -376,7 +389,7 @@ def _copies(value: int) -> Any:
         "How many noisy copies of the input are averaged. auto, which smoothgrad does not have, takes copies until the "
         "standard error is at most noise_tolerance, or there are 248."
     )
-    return option(value, whole_or_auto(1), help, "N|auto")
+    return option(value, whole_or_auto(1, MOST_COPIES), help, "N|auto")
 
 
 def _antithetic(value: bool) -> Any:
@@ -469,7 +482,8 @@ def described(name: str, methods: Sequence[type[Method]]) -> tuple[Option, str]:
 
 def method_of(method: Method | str, **options: Any) -> Method:
     """Turn a config or a short string into a config, with other values of some options."""
-    made = method if isinstance(method, Method) else Method.from_string(method)
+    known: tuple[type[Method], ...] = tuple(METHODS.values())
+    made = method if isinstance(method, known) else Method.from_string(cast("str", method))
     return made.with_options(**options) if options else made
 
 

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+LONGEST = 200
+"""Characters of a value, or of another library's message, that are shown, so that an error stays one readable line."""
+
+
+def shown(value: object, write: Callable[[object], str] = repr) -> str:
+    """Write a value in one short line, for a message."""
+    try:
+        text = " ".join(line.strip() for line in write(value).splitlines())
+    except (ValueError, RecursionError):
+        # Python writes neither whole numbers of thousands of digits nor very deep lists.
+        return f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 class SecondsightError(Exception):
@@ -24,7 +38,7 @@ class InputError(SecondsightError, ValueError):
             may_be: what would be accepted, such as "a folder".
             was: what was given; its `str` is shown.
         """
-        super().__init__(f"{argument} must be {may_be}, not {was}")
+        super().__init__(f"{argument} must be {may_be}, not {shown(was, str)}")
         self.argument = argument
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -6,19 +6,26 @@ Nothing here needs torch, so that the command line can list its options at once.
 
 from __future__ import annotations
 
+import numbers
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from secondsight.errors import InputError
+from secondsight.errors import InputError, shown
 
 Check: TypeAlias = Callable[[str, Any], Any]
 """From the name and the value of an option to the value in its normal form."""
 
 Value: TypeAlias = str | float | bool | tuple["Value", ...] | None
 """What options are made of, so that they can be compared, printed and stored."""
+
+
+LARGEST = 2**63 - 1
+"""Torch has no larger whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -52,40 +59,37 @@ def number(least: float, inclusive: bool = False, optional: bool = False) -> Che
             return None
         value = plain(value)
         if not is_number(value) or not (value >= least if inclusive else value > least):
-            raise InputError(name, may_be, repr(value))
+            raise InputError(name, may_be, shown(value))
         return float(value)
 
     return check
 
 
 def whole(least: int, most: int | None = None, optional: bool = False) -> Check:
-    """Accept a whole number of at least `least` and at most `most`; None if `optional`."""
-    may_be = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
+    """Accept a whole number of at least `least` and at most `most`, or LARGEST; None if `optional`."""
+    highest = LARGEST if most is None else most
 
     def check(name: str, value: Any) -> int | None:
         if value is None and optional:
             return None
         value = plain(value)
-        if (
-            not isinstance(value, int)
-            or isinstance(value, bool)
-            or value < least
-            or (most is not None and value > most)
-        ):
-            raise InputError(name, may_be, repr(value))
-        return value
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not least <= value <= highest:
+            limit = f" and at most {highest}" if is_whole and value > highest else ""
+            raise InputError(name, f"a whole number of at least {least}{limit}", shown(value))
+        return int(value)
 
     return check
 
 
-def whole_or_auto(least: int) -> Check:
-    """Accept a whole number of at least `least`, or "auto"."""
-    check = whole(least)
+def whole_or_auto(least: int, most: int) -> Check:
+    """Accept a whole number of at least `least` and at most `most`, or "auto"."""
+    check = whole(least, most)
 
     def check_or_auto(name: str, value: Any) -> int | str:
         if isinstance(value, str):
             if value != "auto":
-                raise InputError(name, f"auto or a whole number of at least {least}", repr(value))
+                raise InputError(name, f"auto or a whole number of at least {least}", shown(value))
             return value
         return int(check(name, value))
 
@@ -97,8 +101,8 @@ def one_of(*choices: str) -> Check:
 
     def check(name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in choices:
-            raise InputError(name, f"one of {', '.join(choices)}", repr(value))
-        return value
+            raise InputError(name, f"one of {', '.join(choices)}", shown(value))
+        return choices[choices.index(value)]
 
     return check
 
@@ -107,8 +111,20 @@ def flag(name: str, value: Any) -> bool:
     """Accept True or False."""
     value = plain(value)
     if not isinstance(value, bool):
-        raise InputError(name, "True or False", repr(value))
+        raise InputError(name, "True or False", shown(value))
     return value
+
+
+def file_name(name: str, value: Any, may_be: str) -> Path:
+    """Accept the name of a file, as text or as a path."""
+    try:
+        text = os.fsencode(value) if isinstance(value, (str, os.PathLike)) else b"\0"
+    except (TypeError, ValueError):
+        text = b"\0"
+    # No file has a zero in its name.
+    if b"\0" in text:
+        raise InputError(name, may_be, shown(value))
+    return Path(os.fsdecode(text))
 
 
 def share(what: str, optional: bool = False) -> Check:
@@ -119,10 +135,21 @@ def share(what: str, optional: bool = False) -> Check:
         if value is None and optional:
             return None
         if not is_number(value) or not 0 < value < 1:
-            raise InputError(name, f"between 0 and 1, {what}", repr(value))
+            raise InputError(name, f"between 0 and 1, {what}", shown(value))
         return float(value)
 
     return check
+
+
+def levels(name: str, value: Any) -> tuple[float, float] | None:
+    """Accept None, or two finite numbers low < high."""
+    value = plain(value)
+    if value is None:
+        return None
+    fits = isinstance(value, tuple) and len(value) == 2 and all(map(is_number, value))
+    if not fits or not value[0] < value[1]:
+        raise InputError(name, "None or two numbers, low < high", shown(value))
+    return float(value[0]), float(value[1])
 
 
 def share_range(name: str, value: Any) -> tuple[float, float]:
@@ -130,7 +157,7 @@ def share_range(name: str, value: Any) -> tuple[float, float]:
     value = plain(value)
     fits = isinstance(value, tuple) and len(value) == 2 and all(map(is_number, value))
     if not fits or not 0 <= value[0] < value[1] <= 1:
-        raise InputError(name, "two numbers 0 <= low < high <= 1", repr(value))
+        raise InputError(name, "two numbers 0 <= low < high <= 1", shown(value))
     return float(value[0]), float(value[1])
 
 
@@ -144,10 +171,10 @@ def sparsity_weight(name: str, value: Any) -> str | float | tuple[float, ...]:
             return f"{_shortest(percent)}%"
         if value not in ("auto", "paper"):
             raise InputError(
-                name, 'one of auto, paper or a number or a share of lambda1_max such as "10%"', repr(value)
+                name, 'one of auto, paper or a number or a share of lambda1_max such as "10%"', shown(value)
             )
         return value
-    if value == ():
+    if isinstance(value, tuple) and not value:
         raise InputError(name, "at least one number", "an empty list")
     check = number(0.0, inclusive=True)
     return tuple(check(name, one) for one in value) if isinstance(value, tuple) else check(name, value)
@@ -163,9 +190,13 @@ def distance_from_edge(name: str, value: Any) -> str | float:
     if found and is_number(times) and times > 0:
         return f"{_shortest(times)}L"
     if value != "auto":
-        raise InputError(name, 'auto, a number above 0, or a number of times L such as "0.25L"', repr(value))
+        raise InputError(name, 'auto, a number above 0, or a number of times L such as "0.25L"', shown(value))
     return value
 
+
+DEEPEST = 16
+"""Levels of nested lists that are read: an array of groups has as many as the input has dimensions. A list that holds
+itself has no end."""
 
 GROUPS_MAY_BE = "none, pixel, patch:SIDE, window:SIDE, superpixels, superpixels:COUNT, or an array of whole numbers"
 """What an error message says that groups may be."""
@@ -179,10 +210,7 @@ def group_labels_or_word(name: str, value: Any) -> Value:
         parse_groups(value)
         return value.strip()
     kind = str(getattr(value, "dtype", ""))
-    try:
-        labels = plain(value)
-    except (TypeError, ValueError):
-        labels = None
+    labels = plain(value)
     if not isinstance(labels, tuple) or not _all_whole(labels):
         raise InputError(name, GROUPS_MAY_BE, f"an array of {kind}" if kind else f"a {type(value).__name__}")
     return labels
@@ -190,7 +218,7 @@ def group_labels_or_word(name: str, value: Any) -> Value:
 
 def parse_groups(groups: str) -> tuple[str, int | None]:
     """Split a word for groups into its kind and its number."""
-    found = re.fullmatch(r"(none|pixel|patch|window|superpixels)(?::(\d+))?", groups.strip())
+    found = re.fullmatch(r"(none|pixel|patch|window|superpixels)(?::(\d{1,9}))?", groups.strip())
     if found is None:
         raise InputError("groups", GROUPS_MAY_BE, repr(groups))
     kind, text = found.groups()
@@ -200,13 +228,18 @@ def parse_groups(groups: str) -> tuple[str, int | None]:
     return kind, count
 
 
-def plain(value: Any) -> Any:
-    """Turn arrays, lists and numbers of numpy or torch into tuples and numbers of Python."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(plain(item) for item in value)
-    return value
+def plain(value: Any, depth: int = DEEPEST) -> Any:
+    """Turn arrays, lists and numbers of numpy or torch into tuples and numbers of Python. Other values stay."""
+    if hasattr(value, "tolist") and not isinstance(value, type):
+        try:
+            value = value.tolist()
+        except (RuntimeError, TypeError):
+            # A tensor without values, or a sparse one.
+            return value
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)) and depth:
+        return tuple(plain(item, depth - 1) for item in value)
+    # To numpy its long floats are plain already.
+    return float(value) if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational) else value
 
 
 def is_number(value: Any) -> bool:
@@ -226,11 +259,11 @@ def _all_whole(labels: Any) -> bool:
     return isinstance(labels, (int, bool))
 
 
-def literal(text: str) -> Any:
+def literal(text: str, depth: int = DEEPEST) -> Any:
     """Read a word of a short string or of the command line: a number, none, true, false, (A,B), or just a word."""
     text = text.strip()
-    if text.startswith("(") and text.endswith(")"):
-        return tuple(literal(part) for part in split_outside(text[1:-1]))
+    if text.startswith("(") and text.endswith(")") and depth:
+        return tuple(literal(part, depth - 1) for part in split_outside(text[1:-1]))
     known: dict[str, Value] = {"none": None, "true": True, "false": False}
     if text.lower() in known:
         return known[text.lower()]

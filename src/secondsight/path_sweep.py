@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from secondsight.baselines import clipped
 from secondsight.call import Cautions, explain_all
-from secondsight.config import CASO
+from secondsight.config import CASO, method_of
+from secondsight.errors import InputError
 from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier, Item, Target, require_classifier
 from secondsight.plotting.figures import PAPER_COLOURS, STRIP_COLUMNS, Panel, Row, maps_figure, picture, png
@@ -68,7 +69,7 @@ class Sweep:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the figure to a PNG file."""
-        save_figure(self.figure(), Path(path))
+        save_figure(self.figure, path)
 
 
 def sweep(
@@ -98,15 +99,17 @@ def sweep(
     """
     require_classifier(model)
     model.require_pictures()
-    tensor = model.tensor(x)
+    pixels = model.read(x)
     name = Path(x).name if isinstance(x, (str, os.PathLike)) else ""
-    config = CASO.from_string(method) if isinstance(method, str) else method
+    config = method_of(method)
+    if not isinstance(config, CASO):
+        raise InputError("method", "caso or smooth-caso, perhaps with options", config.name)
 
     def pair(lambda1: str | tuple[float, ...]) -> Pair:
         wanted = config.with_options(lambda1=lambda1)
-        caso = cast("SecondOrderExplanation", explain_all(model, [tensor], wanted, [target], seed, progress)[0])
+        caso = cast("SecondOrderExplanation", explain_all(model, [pixels], wanted, [target], seed, progress)[0])
         first = wanted.without_curvature(lambda2=caso.lambda2)
-        return cast("SparseExplanation", explain_all(model, [tensor], first, [target], seed, None)[0]), caso
+        return cast("SparseExplanation", explain_all(model, [pixels], first, [target], seed, None)[0]), caso
 
     found = Sweep(name, pair(LAMBDA1_VALUES), pair("auto"))
     Cautions().warn([*found.paper, *found.path])

@@ -19,7 +19,7 @@ from secondsight.config import CAFO, CASO, Baseline, Picture, SmoothMap
 from secondsight.groups import Grouping
 from secondsight.model.classifier import Classifier
 from secondsight.operators.averaged import AveragedHessian
-from secondsight.operators.base import SymmetricOperator
+from secondsight.operators.base import SymmetricOperator, telling_overflow
 from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.hessian_choice import choose_hessian
 from secondsight.operators.linearisation import Linearisation, linearise
@@ -40,6 +40,7 @@ from secondsight.results.explanation import (
 )
 from secondsight.results.sentences import second_order
 from secondsight.solver_setup import caso_solver
+from secondsight.threads import CoreWatch, one_thread
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,11 @@ def explain_one(model: Classifier, x: Tensor, request: Request[Any]) -> Explanat
     """Explain one input, without batch dimension. For use inside `model.ready()`."""
     if isinstance(request.method, Baseline):
         return baseline(model, x, request)
+    watch = CoreWatch(x.device)
     linear = linearise(model, x[None], request.target, record=isinstance(request.method, (CASO, Picture)))
-    return maximise(surrogate_at(linear, request))
+    surrogate = surrogate_at(linear, request)
+    with one_thread(when=watch.is_busy()):
+        return maximise(surrogate)
 
 
 def surrogate_at(linear: Linearisation, request: Request[CAFO]) -> Surrogate:
@@ -88,12 +92,13 @@ def surrogate_at(linear: Linearisation, request: Request[CAFO]) -> Surrogate:
 def maximise(surrogate: Surrogate, share: Share | None = None) -> SparseExplanation:
     """Maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2 along lambda1, choose one map, and certify it."""
     method, H = surrogate.request.method, surrogate.H
-    if H is not None and isinstance(method, CASO):
-        return _with_curvature(surrogate, method, H, H if share is None else share(H))
-    if isinstance(method, Picture):
-        found, notes = _second_order_at_input(surrogate, method)
-        return PictureExplanation(**_without_curvature(surrogate.builder(), method, notes), second_order=found)
-    return SparseExplanation(**_without_curvature(surrogate.builder(), method, []))
+    with telling_overflow():
+        if H is not None and isinstance(method, CASO):
+            return _with_curvature(surrogate, method, H, H if share is None else share(H))
+        if isinstance(method, Picture):
+            found, notes = _second_order_at_input(surrogate, method)
+            return PictureExplanation(**_without_curvature(surrogate.builder(), method, notes), second_order=found)
+        return SparseExplanation(**_without_curvature(surrogate.builder(), method, []))
 
 
 def _without_curvature(build: ResultBuilder, method: CAFO, notes: list[str]) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from secondsight.captum import ATTRIBUTIONS
 from secondsight.config import CAFO, method_of
-from secondsight.errors import InputError
+from secondsight.errors import InputError, shown
+from secondsight.model.classifier import require_dense
 
 
 def explain_func(
@@ -53,10 +54,37 @@ def explain_func(
     config = method_of(method)
     if not isinstance(config, CAFO) or config.name not in ATTRIBUTIONS:
         raise InputError("method", f"one of {', '.join(ATTRIBUTIONS)}", repr(config.name))
-    where = device or next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    x = torch.as_tensor(np.array(inputs), dtype=torch.float32, device=where)
-    y = torch.as_tensor(np.array(targets), device="cpu").long()
+    if not isinstance(model, nn.Module):
+        raise InputError("model", "a torch.nn.Module", f"a {type(model).__name__}")
+    x = _numbers("inputs", inputs).to(_device(model, device), torch.float32)
+    y = _numbers("targets", targets)
+    if not bool((y == y.long()).all()):
+        raise InputError("targets", "the index of a class for each input", shown(targets))
     attribution = ATTRIBUTIONS[config.name](model, sign=sign, seed=seed, **(config.changed() | options))
-    maps = attribution.attribute(x, target=y)
+    maps = attribution.attribute(x, target=y.long())
     result: NDArray[np.floating] = maps.numpy(force=True)
     return result
+
+
+def _numbers(argument: str, value: ArrayLike | Tensor) -> Tensor:
+    """Turn an array of numbers into a tensor on the CPU, in float64."""
+    if isinstance(value, Tensor):
+        require_dense(argument, value)
+        value = (value if value.is_complex() else value.double()).numpy(force=True)
+    try:
+        array = np.array(value)
+    except (TypeError, ValueError):
+        array = np.array(None)
+    if array.dtype.kind not in "biuf":
+        raise InputError(argument, "an array of numbers", shown(value))
+    return torch.from_numpy(array.astype(np.float64))
+
+
+def _device(model: nn.Module, device: Any) -> torch.device:
+    if device is None:
+        return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, TypeError, ValueError, AssertionError):
+        # torch asserts that it was built for a device.
+        raise InputError("device", "one that torch has here", shown(device)) from None

@@ -12,10 +12,12 @@ import secondsight as ss
 from secondsight.cli.compare_command import compare
 from secondsight.cli.console import complain
 from secondsight.cli.demo_command import demo
-from secondsight.cli.exit_codes import INTERRUPTED, USAGE_ERROR
+from secondsight.cli.exit_codes import USAGE_ERROR
 from secondsight.cli.explain_command import explain
+from secondsight.cli.help_page import SETTINGS, Command, Group
 from secondsight.cli.models_command import models
 from secondsight.cli.sweep_command import sweep
+from secondsight.interrupts import INTERRUPTED, MESSAGE
 
 __all__ = ["app", "main"]
 
@@ -41,7 +43,7 @@ def main(args: Sequence[str] | None = None) -> int:
         complain(error)
         return USAGE_ERROR
     if code == INTERRUPTED:
-        sys.stderr.write("secondsight: interrupted\n")
+        sys.stderr.write(MESSAGE)
     return int(code or 0)
 
 
@@ -74,20 +76,28 @@ def _secondsight(
         typer.echo(context.get_help())
 
 
-app = typer.Typer(add_completion=False, epilog="Example: secondsight explain cat.jpg dog.jpg --out maps")
+app = typer.Typer(
+    cls=Group,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings=SETTINGS,
+    epilog="Example: secondsight explain cat.jpg dog.jpg --out maps",
+)
 """All commands, in the order in which `secondsight --help` lists them."""
 
 app.callback(invoke_without_command=True)(_secondsight)
-app.command(epilog="Example: secondsight explain cat.jpg --target 'tiger cat' --lambda1 0.05 --out maps")(explain)
-app.command(epilog="Example: secondsight compare cat.jpg dog.jpg --methods caso,smooth-caso,smoothgrad --out maps")(
-    compare
-)
-app.command(epilog="Example: secondsight sweep cat.jpg --out maps")(sweep)
-app.command(epilog="Example: secondsight demo --out cat.png")(demo)
-app.command(epilog="Example: secondsight explain cat.jpg --model resnet50-v1@weights.safetensors")(models)
+
+for _command, _example in (
+    (explain, "explain cat.jpg --target 'tiger cat' --lambda1 0.05 --out maps"),
+    (compare, "compare cat.jpg dog.jpg --methods caso,smooth-caso,smoothgrad --out maps"),
+    (sweep, "sweep cat.jpg --out maps"),
+    (demo, "demo --out cat.png"),
+    (models, "explain cat.jpg --model resnet50-v1@weights.safetensors"),
+):
+    app.command(cls=Command, epilog=f"Example: secondsight {_example}")(_command)
 
 
-@app.command()
+@app.command(cls=Command)
 def paper() -> None:
     """Results of the paper, measured anew: each command writes figures and the numbers behind them, and says whether
     the paper's claim holds.

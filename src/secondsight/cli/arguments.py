@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import secondsight as ss
+from secondsight.option_types import levels, literal
 
 if TYPE_CHECKING:
     from secondsight.model.classifier import Classifier
@@ -17,17 +18,29 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 """Names of files that are taken for photographs in a folder."""
 
 
-def checked_model(name: str, target: str | None) -> Classifier:
+def checked_model(
+    name: str, target: str | None, max_pixels: int | None = None, value_range: str | None = None
+) -> Classifier:
     """Load a model and check the target, as far as that does not depend on a photograph.
 
     Args:
         name: of the model, as `--model` takes it.
         target: the class, as `--target` takes it.
+        max_pixels: as `--max-pixels` takes it.
+        value_range: as `--value-range` takes it.
 
     Raises:
         SecondsightError: once, instead of once for each photograph.
     """
+    black_and_white = None if value_range is None else levels("--value-range", literal(f"({value_range})"))
     model = ss.load_model(name)
+    model.value_range = black_and_white
+    if max_pixels is not None:
+        from PIL import Image
+
+        model.max_pixels = max_pixels
+        # Pillow refuses twice this number by itself.
+        Image.MAX_IMAGE_PIXELS = max(max_pixels, Image.MAX_IMAGE_PIXELS or 0)
     if target is not None and model.labels is not None:
         model.target_index(target, len(model.labels))
     return model

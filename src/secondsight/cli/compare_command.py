@@ -53,6 +53,8 @@ def compare(
             help="Write one contact sheet of all photographs, a row for each, instead of a figure for each.",
         ),
     ] = None,
+    max_pixels: options.MaxPixels = None,
+    value_range: options.ValueRange = None,
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
@@ -72,7 +74,7 @@ def compare(
         if len(photographs) * len(models.split(",")) > MOST_SHEET_ROWS:
             raise ss.InputError("--sheet", f"of at most {MOST_SHEET_ROWS} photographs times networks", len(photographs))
     rows: list[Any] = []
-    classifiers = [checked_model(name.strip(), target) for name in models.split(",")]
+    classifiers = [checked_model(name.strip(), target, max_pixels, value_range) for name in models.split(",")]
 
     def work(number: int, figure: Path, bar: ProgressBar) -> list[Record]:
         result = ss.compare(

@@ -86,10 +86,11 @@ def report(records: Sequence[Record], columns: Sequence[str]) -> None:
         records, lambda record: (record["photograph"], record["figure"])
     ):
         some = list(group)
+        common = set.intersection(*(set(record["notes"]) for record in some))
         lines = [record["second_order"] for record in some if "second_order" in record]
         for record in some:
-            whose = f"{record['method']}: " if len(some) > 1 else ""
-            lines += [f"note: {whose}{note}" for note in record["notes"]]
+            whose = f"{record['method']}: "
+            lines += [f"note: {'' if note in common else whose}{note}" for note in record["notes"]]
         for line in [photograph, *(f"  {line}" for line in dict.fromkeys([*lines, f"figure: {figure}"]))]:
             console.print(printable(line), soft_wrap=True)
 

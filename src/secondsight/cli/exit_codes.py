@@ -4,6 +4,3 @@ from __future__ import annotations
 
 USAGE_ERROR = 2
 """Something that was asked cannot be done; 2 is the usual code for wrong arguments, in Typer as well."""
-
-INTERRUPTED = 130
-"""The user pressed Ctrl-C: by the convention of shells 128 plus the number of the signal, 2."""

@@ -56,6 +56,8 @@ def explain(
         float,
         typer.Option(metavar="PIXELS", help="Blur the maps of the figure, for the eye only; the figure says so."),
     ] = 0.0,
+    max_pixels: options.MaxPixels = None,
+    value_range: options.ValueRange = None,
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
@@ -69,7 +71,7 @@ def explain(
     number(0.0, inclusive=True)("--blur", blur)
     from secondsight.results.storage import save_figure
 
-    batches = _Batches(checked_model(model, target), photographs, config, target, seed)
+    batches = _Batches(checked_model(model, target, max_pixels, value_range), photographs, config, target, seed)
 
     def work(number: int, figure: Path, bar: ProgressBar) -> list[Record]:
         explanation = batches.explanation(number, bar)
@@ -108,7 +110,7 @@ class _Batches:
         inputs: dict[int, Any] = {}
         for i in numbers:
             try:
-                inputs[i] = self.model.tensor(self.photographs[i])
+                inputs[i] = self.model.read(self.photographs[i])
             except ss.SecondsightError as error:
                 self.ready[i] = error
         try:

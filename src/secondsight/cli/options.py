@@ -28,5 +28,22 @@ Seed = Annotated[
     typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the noise and of the eigenvalue estimate's start."),
 ]
 Model = Annotated[str, typer.Option(metavar="NAME", help="The classifier; `secondsight models` lists them.")]
+MaxPixels = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Refuse photographs of more pixels before they are decoded.",
+        show_default="89,478,485",
+    ),
+]
+ValueRange = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOW,HIGH",
+        help="The grey levels that are black and white in photographs of more than 8 bits, such as 0,4095.",
+        show_default="0,65535, or 0,1 for floating-point levels",
+    ),
+]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Where figures go, one PNG for each photograph.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per map instead of the table.")]

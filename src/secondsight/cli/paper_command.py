@@ -15,6 +15,7 @@ from secondsight import zoo
 from secondsight.cli import options
 from secondsight.cli.arguments import require_folder
 from secondsight.cli.console import complain, output, warnings_caught
+from secondsight.cli.help_page import SETTINGS, Command, Group
 from secondsight.cli.progress_bar import ProgressBar
 from secondsight.paper import ON_PHOTOGRAPHS, SIMULATED, Measurement
 from secondsight.paper.finding import Finding
@@ -26,9 +27,12 @@ from secondsight.presets import preset as options_of
 
 paper_app = typer.Typer(
     name="paper",
+    cls=Group,
     help="Results of the paper, measured anew: each command writes figures and the numbers behind them, and says "
     "whether the paper's claim holds.",
     no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings=SETTINGS,
 )
 """The commands below `secondsight paper`."""
 
@@ -90,7 +94,9 @@ def _on_photographs(name: str, measurement: Measurement) -> None:
     _add(name, measurement.reproduce, command, f"secondsight paper {name} --images DIR --quick")
 
 
-@paper_app.command("all", epilog="Example: secondsight paper all --images DIR --model efficientnet-lite0 --out report")
+@paper_app.command(
+    "all", cls=Command, epilog="Example: secondsight paper all --images DIR --model efficientnet-lite0 --out report"
+)
 def _everything(
     images: Images,
     model: Models = zoo.DEFAULT,
@@ -163,7 +169,7 @@ def _measured(name: str, measurement: Measurement, run: Run) -> Finding:
 def _add(name: str, reproduce: Callable[..., Finding], command: Callable[..., None], example: str) -> None:
     """Add a command; its help is the first line of the module that reproduces the result."""
     first, _, _ = (sys.modules[reproduce.__module__].__doc__ or "").partition("\n")
-    paper_app.command(name, help=first, epilog=f"Example: {example}")(command)
+    paper_app.command(name, cls=Command, help=first, epilog=f"Example: {example}")(command)
 
 
 def _show(finding: Finding, folder: Path) -> None:

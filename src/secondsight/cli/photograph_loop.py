@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,9 @@ import secondsight as ss
 from secondsight.cli.console import Record, complain, report, show_json, warnings_caught
 from secondsight.cli.exit_codes import USAGE_ERROR
 from secondsight.cli.progress_bar import ProgressBar
+
+LONGEST_NAME = 255
+"""Bytes of a file name that the usual file systems allow."""
 
 
 def for_each_photograph(
@@ -74,10 +78,17 @@ def _figure_names(photographs: Sequence[Path], out: Path, suffix: str) -> list[P
     taken = {str(photograph.absolute()).casefold() for photograph in photographs}
     names = []
     for photograph in photographs:
-        count, name = 1, out / f"{photograph.stem}{suffix}.png"
+        count, name = 1, out / _named(photograph.stem, f"{suffix}.png")
         while str(name.absolute()).casefold() in taken:
             count += 1
-            name = out / f"{photograph.stem}{suffix}-{count}.png"
+            name = out / _named(photograph.stem, f"{suffix}-{count}.png")
         taken.add(str(name.absolute()).casefold())
         names.append(name)
     return names
+
+
+def _named(stem: str, ending: str) -> str:
+    """Put a stem and an ending together, and leave out the end of a stem that is too long."""
+    while len(os.fsencode(stem + ending)) > LONGEST_NAME:
+        stem = stem[:-1]
+    return stem + ending

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from secondsight.cli.console import printable
+from secondsight.interrupts import begin_work
 
 PATIENCE = 2.0
 """Seconds of work before the bar shows, so that short work leaves the terminal quiet."""
@@ -45,7 +46,8 @@ class ProgressBar:
         self._shown = sys.stderr.isatty() and not self._bar.console.is_dumb_terminal and not hidden
 
     def __enter__(self) -> Self:
-        """Start the clock after which the bar shows."""
+        """Start the clock after which the bar shows. What is done from here on may have to be cleaned up."""
+        begin_work()
         if self._shown:
             self._timer.start()
         return self

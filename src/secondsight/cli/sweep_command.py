@@ -23,6 +23,8 @@ def sweep(
     seed: options.Seed = 0,
     model: options.Model = zoo.DEFAULT,
     out: options.Out = Path("out"),
+    max_pixels: options.MaxPixels = None,
+    value_range: options.ValueRange = None,
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
@@ -31,7 +33,7 @@ def sweep(
     """
     require_folder(out)
     method = CASO(**asked)
-    classifier = checked_model(model, target)
+    classifier = checked_model(model, target, max_pixels, value_range)
 
     def work(number: int, figure: Path, bar: ProgressBar) -> list[Record]:
         result = ss.sweep(classifier, photographs[number], method, target, seed=seed, progress=bar.show_products)

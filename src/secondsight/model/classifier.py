@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import difflib
 import itertools
-import math
 import operator
 import re
 import warnings
@@ -18,18 +17,24 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from secondsight.errors import InputError, ModelError, SecondsightWarning
+from secondsight.errors import InputError, ModelError, SecondsightWarning, shown
 from secondsight.model import images
 from secondsight.model.failures import why_it_failed, why_not_usable
 from secondsight.model.joined_inputs import HALF, JoinedInputs
 from secondsight.model.network_facts import NetworkFacts
 from secondsight.model.network_lock import locked, plain_attention
+from secondsight.option_types import flag, is_number, levels, plain, whole
 
 Target = int | str | None
 """The class to explain: its index, its name, or None for the predicted one."""
 
-Item = images.Photograph | Tensor | tuple[Tensor, ...]
-"""One input: a photograph, a tensor of floats, or a tuple of tensors for a network of several inputs."""
+Item = images.Photograph | Tensor | tuple[Tensor, ...] | images.Pixels
+"""One input: a photograph, a tensor of floats, or a tuple of tensors for a network of several inputs. Or what `read`
+gave."""
+
+
+MOST_LENGTH = 2**31 - 1
+"""Entries of an input along one dimension: many operations of torch count no further."""
 
 
 class Classifier:
@@ -52,6 +57,9 @@ class Classifier:
         channels: 1, 3 or 4; by default as many as `mean` or `std` has, else 3.
         resize: length of a photograph's shorter side before the centre crop; by default the crop takes 0.875 of it.
         interpolation: bilinear, bicubic, lanczos or nearest.
+        max_pixels: photographs of more pixels are refused before they are decoded.
+        value_range: the grey levels that are black and white in photographs of more than 8 bits, such as (0, 4095) for
+            data of 12 bits in files of 16. By default (0, 65535), and (0, 1) for floating-point levels.
         name: shown in figures and tables.
         piecewise_linear: whether the logits are piecewise linear in the input. It is believed without a check. None:
             found out at each input from the operations that the network runs.
@@ -76,27 +84,32 @@ class Classifier:
         channels: int | None = None,
         resize: int | None = None,
         interpolation: str = "bilinear",
+        max_pixels: int = images.MAX_PIXELS,
+        value_range: tuple[float, float] | None = None,
         name: str | None = None,
         piecewise_linear: bool | None = None,
     ) -> None:
         """Check the arguments. The network itself is not run."""
-        if not callable(net):
-            raise InputError("net", "a torch.nn.Module or a function of a batch", type(net).__name__)
+        if not callable(net) or isinstance(net, type):
+            raise InputError("net", "a torch.nn.Module or a function of a batch", shown(net))
         if not isinstance(interpolation, str) or interpolation not in images.FILTERS:
-            raise InputError("interpolation", f"one of {', '.join(images.FILTERS)}", repr(interpolation))
+            raise InputError("interpolation", f"one of {', '.join(images.FILTERS)}", shown(interpolation))
         self.net = net
         net = _uncompiled(net)
+        if name is not None and not isinstance(name, str):
+            raise InputError("name", "a text", shown(name))
         self.name = name or type(net).__name__
-        if labels is not None and (isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable)):
-            raise InputError("labels", "a list of names", repr(labels))
-        self.labels = None if labels is None else [str(label) for label in labels]
+        labels = plain(labels)
+        if labels is not None and (isinstance(labels, (str, bytes, Tensor)) or not isinstance(labels, Iterable)):
+            raise InputError("labels", "a list of names", shown(labels))
+        self.labels = None if labels is None else [_name(label) for label in labels]
         self.notes: list[str] = []
         self.takes_pictures = input_shape is None
         self._joined = _joined(net, input_shape)
         if self._joined is not None:
             net, input_shape = self._joined, (self._joined.size,)
             if mean is not None or std is not None:
-                raise InputError("mean and std", "None for a network of several inputs", f"{mean} and {std}")
+                raise InputError("mean and std", "None for a network of several inputs", shown((mean, std)))
         shape: Any = input_shape
         features = None if shape is None else _lengths("input_shape", shape, "positive whole numbers")
         self.mean = _per_channel("mean", mean, features)
@@ -109,6 +122,8 @@ class Classifier:
         if resize is not None:
             (self.resize,) = _lengths("resize", [resize], "a positive whole number")
         self.interpolation = interpolation
+        self.max_pixels = whole(1)("max_pixels", max_pixels)
+        self.value_range = levels("value_range", value_range)
         # None stands for "any length".
         self.input_shape: tuple[int | None, ...]
         if features is not None:
@@ -118,7 +133,8 @@ class Classifier:
         # The network that computes: the user's own, or a copy in float32.
         self._original = net
         self.computed = self._in_computing_precision(net)
-        self.facts = NetworkFacts(piecewise_linear=piecewise_linear)
+        known = None if piecewise_linear is None else flag("piecewise_linear", piecewise_linear)
+        self.facts = NetworkFacts(piecewise_linear=known)
 
     def _in_computing_precision(self, net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         tensors = list(_tensors(net))
@@ -141,7 +157,9 @@ class Classifier:
         if self.computed is not self._original:
             with torch.no_grad():
                 for own, original in zip(_tensors(self.computed), _tensors(self._original), strict=True):
-                    own.copy_(original)
+                    # What was written to cannot be differentiated through any more, as an InputHessian does.
+                    if not torch.equal(own, original.to(own)):
+                        own.copy_(original)
 
     def __repr__(self) -> str:
         """Name the network and the shape of its inputs."""
@@ -161,20 +179,25 @@ class Classifier:
     def __call__(self, x: Tensor) -> Tensor:
         """Compute the logits of a batch of inputs: for a network of pictures pixels, also noisy ones outside [0, 1]."""
         with self.ready():
-            return self.logits(self.batch(x, any_pixels=True))
+            batch = self.batch(x, any_pixels=True)
+            with self.telling_failures(batch, last=True):
+                return self.logits(batch)
 
     def load(self, photograph: images.Photograph) -> Tensor:
         """Read a photograph as a (C, H, W) tensor, scaled and cropped as this network wants it."""
+        return self._picture(photograph).values
+
+    def _picture(self, photograph: images.Photograph) -> images.Pixels:
         if not self.takes_pictures:
             raise InputError(
                 "photograph",
                 f"a tensor of shape {self.input_shape}, because this network takes no pictures",
                 photograph,
             )
-        picture = images.read(photograph, self.channels)
-        if self.size is not None:
-            picture = images.fit(picture, self.size, self.resize, self.interpolation)
-        return images.to_tensor(picture)
+        reader = images.PictureReader(
+            self.channels, self.size, self.resize, self.interpolation, self.max_pixels, self.value_range
+        )
+        return reader.read(photograph)
 
     def require_pictures(self) -> None:
         """Raise InputError unless the maps of this network are pictures."""
@@ -222,25 +245,44 @@ class Classifier:
             x = x - self.mean.to(x.dtype).to(x.device)
         if self.std is not None:
             x = x / self.std.to(x.dtype).to(x.device)
-        try:
+        with self.telling_failures(x):
             return self.computed(x)
+
+    @contextmanager
+    def telling_failures(self, x: Tensor, last: bool = False) -> Iterator[None]:
+        """Turn errors of a network that cannot run into a ModelError that says what to do.
+
+        Args:
+            x: the batch that it is given.
+            last: whether no other way to run it will be tried.
+        """
+        try:
+            yield
         except (TypeError, RuntimeError) as error:
-            refusal = why_it_failed(error, self.net, x, first=not self.facts.outputs_checked)
+            refusal = why_it_failed(error, self.net, x, first=last or not self.facts.outputs_checked)
             if refusal is None:
                 raise
             raise ModelError(refusal) from error
+
+    def read(self, item: Item) -> images.Pixels:
+        """Do what `tensor` does, and keep the notes on what was lost of a photograph. `explain` takes the result."""
+        if isinstance(item, (str, Path, Image.Image)) or hasattr(item, "__fspath__"):
+            item = self._picture(item)
+        notes = item.notes if isinstance(item, images.Pixels) else ()
+        return images.Pixels(self.tensor(item.values if isinstance(item, images.Pixels) else item), notes)
 
     def tensor(self, item: Item) -> Tensor:
         """Turn one input of any kind into a checked tensor on the network's device, without batch dimension."""
         if isinstance(item, tuple):
             item = self._one_of_parts(item)
         if isinstance(item, Tensor):
+            require_dense("the input", item)
             if not self._fits(item.shape):
                 raise InputError("the input", f"of shape {self._shape_text()}", f"of shape {tuple(item.shape)}")
             # A copy, because a network may change its input in place.
             return self.batch(item[None])[0].clone()
-        if isinstance(item, (str, Path, Image.Image)) or hasattr(item, "__fspath__"):
-            return self.batch(self.load(item)[None])[0]
+        if isinstance(item, (str, Path, Image.Image, images.Pixels)) or hasattr(item, "__fspath__"):
+            return self.read(item).values
         raise InputError("the input", "a path, a PIL image or a float tensor", f"a {type(item).__name__}")
 
     def _one_of_parts(self, parts: tuple[Tensor, ...]) -> Tensor:
@@ -256,11 +298,18 @@ class Classifier:
 
     def is_batch(self, x: Tensor) -> bool:
         """Whether a tensor has one dimension more than an input, or than the first part of one."""
-        return x.ndim == 1 + len(self.input_shape if self._joined is None else self._joined.shapes[0])
+        return isinstance(x, Tensor) and x.ndim == 1 + len(
+            self.input_shape if self._joined is None else self._joined.shapes[0]
+        )
 
     def split(self, delta: Tensor) -> tuple[Tensor, ...]:
         """Take a flat map (or input) apart into the parts of a network of several inputs."""
-        return (delta,) if self._joined is None else tuple(part[0] for part in self._joined.split(delta[None]))
+        require_dense("delta", delta)
+        if self._joined is None:
+            return (delta,)
+        if delta.shape != (self._joined.size,):
+            raise InputError("delta", f"of shape ({self._joined.size},)", f"of shape {tuple(delta.shape)}")
+        return tuple(part[0] for part in self._joined.split(delta[None]))
 
     def batch(self, x: Tensor, any_pixels: bool = False) -> Tensor:
         """Check a batch for shape, type and values, and bring it to the network's device and precision.
@@ -269,10 +318,7 @@ class Classifier:
             x: the batch.
             any_pixels: accept pixels outside [0, 1], which noise leads to.
         """
-        if not isinstance(x, Tensor):
-            raise InputError("the input", "a tensor of floats", f"a {type(x).__name__}")
-        if x.layout != torch.strided or x.is_meta:
-            raise InputError("the input", "a dense tensor with values", "a meta tensor" if x.is_meta else f"{x.layout}")
+        require_dense("the input", x)
         if not self._fits(x.shape[1:]):
             wanted = f"a batch of shape (N, {self._shape_text()[1:]}"
             raise InputError("the input", wanted, f"of shape {tuple(x.shape)}")
@@ -281,32 +327,30 @@ class Classifier:
         if not x.is_floating_point():
             hint = ": divide by 255" if x.dtype == torch.uint8 else ""
             raise InputError("the input", "a tensor of floats", f"of {x.dtype}{hint}")
+        weights = _first_float(self.computed)
+        if weights is not None:
+            x = x.to(weights)
+        elif x.dtype != torch.float64:
+            x = x.float()
         if not bool(torch.isfinite(x).all()):
-            raise InputError("the input", "finite", "a tensor with NaN or infinite entries")
-        if self.takes_pictures and not any_pixels and (x.min() < 0 or x.max() > 1):
+            raise InputError("the input", f"finite in {x.dtype}", "a tensor with NaN or infinite entries")
+        if self.takes_pictures and not flag("any_pixels", any_pixels) and (x.min() < 0 or x.max() > 1):
             raise InputError(
                 "pixels",
                 "in [0, 1], before normalisation (mean and std belong to the Classifier)",
                 f"in [{x.min():.3g}, {x.max():.3g}]",
             )
-        weights = _first_float(self.computed)
-        if weights is not None:
-            return x.to(weights)
-        return x if x.dtype == torch.float64 else x.float()
+        return x
 
     def _fits(self, shape: Sequence[int]) -> bool:
         return len(shape) == len(self.input_shape) and all(
             want in (None, n) for want, n in zip(self.input_shape, shape, strict=True)
         )
 
-    def check_logits(self, logits: Tensor) -> None:
-        """Raise ModelError unless these are finite logits of a batch. Warn, once, of probabilities."""
-        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
-            what = (
-                f"a tensor of shape {tuple(logits.shape)}"
-                if isinstance(logits, Tensor)
-                else f"a {type(logits).__name__}"
-            )
+    def check_logits(self, logits: Tensor, inputs: int = 1) -> None:
+        """Raise ModelError unless these are finite logits of so many inputs. Warn, once, of probabilities."""
+        what = _why_no_logits(logits, inputs)
+        if what is not None:
             raise ModelError(
                 f"the network must return logits of shape (N, classes) with two classes or more, not {what}"
             )
@@ -343,10 +387,10 @@ class Classifier:
             return self._named_target(target)
         try:
             index = int(target) if isinstance(target, str) else operator.index(target)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RuntimeError):
             index = -1
-        if isinstance(target, bool) or not 0 <= index < classes:
-            raise InputError("target", f"a class index from 0 to {classes - 1} or a class name", repr(target))
+        if isinstance(target, bool) or not 0 <= index < whole(1)("classes", classes):
+            raise InputError("target", f"a class index from 0 to {classes - 1} or a class name", shown(target))
         return index
 
     def _named_target(self, name: str) -> int:
@@ -368,6 +412,7 @@ class Classifier:
 
     def label(self, index: int) -> str:
         """Name a class, by its index where there are no labels."""
+        index = whole(0, None if self.labels is None else len(self.labels) - 1)("index", index)
         return str(index) if self.labels is None else self.labels[index]
 
     def _shape_text(self) -> str:
@@ -382,17 +427,37 @@ def require_classifier(model: object) -> None:
         raise InputError("model", may_be, f"a {type(model).__name__}")
 
 
+def require_dense(argument: str, value: object) -> None:
+    """Raise InputError unless this is a tensor with values, none of them left out."""
+    if not isinstance(value, Tensor):
+        raise InputError(argument, "a tensor of floats", f"a {type(value).__name__}")
+    what = _why_not_dense(value)
+    if what is not None:
+        raise InputError(argument, "a dense tensor with values", what)
+
+
+def _why_not_dense(tensor: Tensor) -> str | None:
+    if tensor.is_meta or tensor.is_nested:
+        return "a meta tensor" if tensor.is_meta else "a nested tensor"
+    return None if tensor.layout == torch.strided else str(tensor.layout)
+
+
+def _why_no_logits(logits: object, inputs: int) -> str | None:
+    if not isinstance(logits, Tensor):
+        return f"a {type(logits).__name__}"
+    if (what := _why_not_dense(logits)) is not None:
+        return what
+    fits = logits.ndim == 2 and logits.shape[1] >= 2 and len(logits) == inputs and not logits.is_complex()
+    return None if fits else f"a tensor of {logits.dtype} of shape {tuple(logits.shape)}"
+
+
 def _joined(net: Callable[..., Tensor], input_shape: Any) -> JoinedInputs | None:
     """Make one input of several, if there are several shapes."""
-    several = isinstance(input_shape, Sequence) and any(isinstance(shape, Sequence) for shape in input_shape)
-    if not several:
+    shapes = plain(input_shape)
+    if not isinstance(shapes, tuple) or not any(isinstance(shape, tuple) for shape in shapes):
         return None
-    try:
-        shapes = [tuple(operator.index(length) for length in shape) for shape in input_shape]
-    except TypeError:
-        shapes = []
-    if not shapes or any(length < 1 for shape in shapes for length in shape):
-        raise InputError("input_shape", "a shape or a list of shapes", repr(input_shape))
+    if not all(isinstance(shape, tuple) and all(map(_is_length, shape)) for shape in shapes):
+        raise InputError("input_shape", "a shape or a list of shapes", shown(input_shape))
     return JoinedInputs(net, shapes)
 
 
@@ -409,6 +474,12 @@ def _is_multi_label(net: object) -> bool:
     return isinstance(last, nn.Sigmoid) or problem == "multi_label_classification"
 
 
+def _name(label: object) -> str:
+    if isinstance(label, (list, tuple)):
+        raise InputError("labels", "a list of names", f"with {shown(label)}")
+    return str(label)
+
+
 def _plain(name: str) -> str:
     return name.strip().lower().replace("_", " ")
 
@@ -422,20 +493,22 @@ def _first_float(net: object) -> Tensor | None:
 
 
 def _lengths(argument: str, value: Iterable[int], may_be: str) -> tuple[int, ...]:
-    try:
-        lengths = tuple(operator.index(n) for n in value)
-    except TypeError:
-        lengths = ()
-    if not lengths or min(lengths) < 1:
-        raise InputError(argument, may_be, repr(value))
+    lengths: Any = plain(value)
+    if not isinstance(lengths, tuple) or not lengths or not all(map(_is_length, lengths)):
+        raise InputError(argument, may_be, shown(value))
     return lengths
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_LENGTH
 
 
 def _height_and_width(size: int | tuple[int, int]) -> tuple[int, int]:
     may_be = "a positive whole number or two of them, height and width"
-    lengths = _lengths("size", size if isinstance(size, Sequence) else (size, size), may_be)
+    sides = plain(size)
+    lengths = _lengths("size", sides if isinstance(sides, tuple) else (sides, sides), may_be)
     if len(lengths) != 2:
-        raise InputError("size", may_be, repr(size))
+        raise InputError("size", may_be, shown(size))
     return lengths[0], lengths[1]
 
 
@@ -445,14 +518,14 @@ def _per_channel(
     """One number, or one for each channel of a picture or each entry of the last axis of other features."""
     if value is None:
         return None
-    try:
-        with torch.inference_mode(False):
-            tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu")
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        tensor = torch.tensor(math.nan, device="cpu")
-    fits = tensor.ndim == 0 or features is None or len(tensor) == features[-1]
-    if not bool(torch.isfinite(tensor).all()) or tensor.ndim > 1 or not fits:
-        raise InputError(argument, f"a number or one number per {'channel' if features is None else 'feature'}", value)
+    given = plain(value)
+    several = isinstance(given, tuple)
+    fits = not several or features is None or len(given) == features[-1]
+    if not fits or not all(map(is_number, given if several else (given,))):
+        what = "channel" if features is None else "feature"
+        raise InputError(argument, f"a number or one number per {what}", shown(value))
+    with torch.inference_mode(False):
+        tensor = torch.tensor(given, dtype=torch.float64, device="cpu")
     return tensor.reshape(-1, 1, 1) if features is None and tensor.ndim else tensor
 
 

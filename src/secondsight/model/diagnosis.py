@@ -275,6 +275,28 @@ def _in_float64(model: Classifier) -> Classifier:
     return twin
 
 
+def second_derivatives(model: Classifier, x: Tensor, weights: Tensor, direction: Tensor) -> Iterator[Tensor]:
+    """Give the change of the gradient of a score along a direction: torch's own, or estimates of it.
+
+    Args:
+        model: the network.
+        x: the inputs.
+        weights: the weights of the logits in the score, one row for each input.
+        direction: of the shape of the inputs.
+    """
+    leaf = x.detach().clone().requires_grad_()
+    logits = model.logits(leaf)
+    try:
+        with derivatives():
+            slope = differentiable_gradient(logits, leaf, weights.detach().clone().requires_grad_())
+            yield torch.autograd.grad(slope, leaf, direction, materialize_grads=True)[0]
+    except NotDifferentiableError:
+        # At a step that meets no kink, a difference in float64 is as good.
+        twin = _in_float64(model)
+        for step in CURVATURE_STEPS[torch.float64]:
+            yield _difference(twin, x.double(), direction.double(), step, weights.double())
+
+
 def _hides_curvature(model: Classifier, x: Tensor) -> bool:
     generator = torch.Generator().manual_seed(0)
     noise, direction = (
@@ -307,17 +329,18 @@ def _misses_curvature(model: Classifier, x: Tensor, direction: Tensor) -> bool:
     return False
 
 
-def _difference(model: Classifier, x: Tensor, direction: Tensor, step: float) -> Tensor:
+def _difference(model: Classifier, x: Tensor, direction: Tensor, step: float, weights: Tensor | None = None) -> Tensor:
     """Compute the change of the gradient along `direction`, from points on both sides of x."""
-    ahead, behind = (_slope(model, x + side * step * direction) for side in (1, -1))
+    ahead, behind = (_slope(model, x + side * step * direction, weights) for side in (1, -1))
     return (ahead - behind) / (2 * step)
 
 
-def _slope(model: Classifier, x: Tensor) -> Tensor:
-    """Compute the gradient of a random score at x."""
+def _slope(model: Classifier, x: Tensor, weights: Tensor | None) -> Tensor:
+    """Compute the gradient of a score at x, of a random one if it has no weights."""
     leaf = x.detach().clone().requires_grad_()
     logits = model.logits(leaf)
-    (slope,) = torch.autograd.grad(logits, leaf, _random(logits), materialize_grads=True)
+    weights = _random(logits) if weights is None else weights
+    (slope,) = torch.autograd.grad(logits, leaf, weights, materialize_grads=True)
     return slope.cpu().double()
 
 

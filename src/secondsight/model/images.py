@@ -1,23 +1,32 @@
-"""From photographs to pixels in [0, 1]. A file that is damaged, too large or no image raises an ImageError."""
+"""From photographs to pixels in [0, 1]. A file that is damaged, too large or no image raises an ImageError.
+
+No more is decoded and kept than the network needs: JPEG files are decoded at a fraction of their size, and every
+picture is converted and reduced strip by strip.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 from torch import Tensor
 
 from secondsight.errors import ImageError
+from secondsight.model.picture_strips import GreyLevels, reduced
+from secondsight.option_types import file_name
 
 Photograph = str | os.PathLike[str] | Image.Image
-"""What `read` takes: a file, or a picture that Pillow has opened."""
+"""What is read: a file, or a picture that Pillow has opened."""
 
 MAX_PIXELS = 89_478_485
 """Larger pictures are refused before they are decoded (Pillow's own threshold for a decompression bomb)."""
@@ -39,30 +48,122 @@ FILTERS = {
 }
 """Pillow's resampling filters by the names that torchvision and timm give them."""
 
+FINE = 2
+"""Pictures are reduced no further than to this many pixels for one of the network. The filter does the rest: it is then
+as good as on the whole picture to the eye (Pillow calls this a reducing gap)."""
 
-def read(photograph: Photograph, channels: int = 3) -> Image.Image:
-    """Read the first frame of a photograph, upright, as 8-bit L, RGB or RGBA.
+Box = tuple[float, float, float, float]
+"""A part of a picture: left, top, right, bottom."""
 
-    Grey levels of more than 8 bits are scaled. CMYK and palettes are converted. Transparent parts are laid on white,
-    unless the network takes four channels.
+TURNED = (5, 6, 7, 8)
+"""The EXIF orientations of pictures that are stored with width and height swapped."""
 
-    Args:
-        photograph: a file, or a picture that Pillow has opened.
-        channels: the number of channels that the network takes: 1, 3 or 4.
 
-    Raises:
-        ImageError: if the file is missing, damaged, too large or no image.
+@dataclass(frozen=True)
+class Pixels:
+    """A photograph as the network takes it.
+
+    Attributes:
+        values: (C, H, W), float32, in [0, 1].
+        notes: what was lost or assumed on the way.
     """
-    if isinstance(photograph, Image.Image):
-        name = str(getattr(photograph, "filename", "") or "the picture")
-        with _one_line_refusals(name):
-            return _convert(_upright(photograph, name), MODES[channels], name)
-    path = Path(photograph)
-    with _one_line_refusals(str(path)):
-        if not path.is_file():
-            raise ImageError(f"{path} is not a file" if path.exists() else f"{path} does not exist")
-        with Image.open(path, formats=FORMATS) as picture:
-            return _convert(_upright(picture, str(path)), MODES[channels], str(path))
+
+    values: Tensor
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PictureReader:
+    """Reads the first frame of photographs, upright.
+
+    CMYK and palettes are converted. Transparent parts are laid on white, unless the network takes four channels.
+
+    Attributes:
+        channels: the number of channels that the network takes: 1, 3 or 4.
+        size: height and width of the result. None: those of the picture.
+        resize: length of the picture's shorter side before the centre of `size` is cut out. None: the cut is 0.875 of
+            the largest part of the picture that has the shape of `size`.
+        interpolation: a name in FILTERS.
+        max_pixels: larger pictures are refused.
+        value_range: the grey levels that are black and white, for pictures of more than 8 bits.
+    """
+
+    channels: int = 3
+    size: tuple[int, int] | None = None
+    resize: int | None = None
+    interpolation: str = "bilinear"
+    max_pixels: int = MAX_PIXELS
+    value_range: tuple[float, float] | None = None
+
+    def read(self, photograph: Photograph) -> Pixels:
+        """Read a file, or a picture that Pillow has opened, which stays as it is.
+
+        Raises:
+            ImageError: if the file is missing, damaged, too large or no image.
+        """
+        if isinstance(photograph, Image.Image):
+            name = str(getattr(photograph, "filename", "") or "the picture")
+            with _one_line_refusals(name):
+                return self._pixels(photograph, name, own=False)
+        path = file_name("photograph", photograph, "a path or a PIL image")
+        with _one_line_refusals(str(path)):
+            if not path.is_file():
+                raise ImageError(f"{path} is not a file" if path.exists() else f"{path} does not exist")
+            with Image.open(path, formats=FORMATS) as picture:
+                return self._pixels(picture, str(path), own=True)
+
+    def _pixels(self, picture: Image.Image, name: str, own: bool) -> Pixels:
+        count = picture.width * picture.height
+        if count > self.max_pixels:
+            raise ImageError(f"{name} has {count:,} pixels, more than max_pixels = {self.max_pixels:,}")
+        scale, stored = self._scale(picture.size), picture.size
+        if own and isinstance(picture, JpegImageFile):
+            picture.draft(None, (math.ceil(stored[0] / scale), math.ceil(stored[1] / scale)))
+        picture.load()
+        # Pillow turns TIFF files when it loads them, and drafts have a half, a quarter or an eighth of each side.
+        drafted = round(max(stored) / max(picture.size))
+        factor = max(1, int(scale / drafted))
+        levels = GreyLevels.of(picture, name, self.value_range)
+        orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)
+        small, notes = reduced(picture, factor, MODES[self.channels], levels), levels.notes if levels else ()
+        whole = stored if drafted > 1 else picture.size
+        # In the picture as it is stored. It is turned at the end: the part that is kept is its middle either way.
+        size = self.size if self.size is None or orientation in TURNED else (self.size[1], self.size[0])
+        if size is not None and whole != size:
+            box = self._box(whole, size)
+            left, top, right, bottom = (side / (drafted * factor) for side in box)
+            small = small.resize(size, FILTERS[self.interpolation], box=(left, top, right, bottom))
+            notes += _losses(whole, box, size, orientation in TURNED)
+        small.getexif()[ExifTags.Base.Orientation] = orientation
+        return Pixels(_to_tensor(ImageOps.exif_transpose(small), self.channels), notes)
+
+    def _scale(self, stored: tuple[int, int]) -> float:
+        """Count the pixels of the picture, in one direction, that may become one before the filter takes over."""
+        if self.size is None or self.interpolation == "nearest":
+            return 1.0
+        boxes = [self._box(stored, size) for size in (self.size, (self.size[1], self.size[0]))]
+        sides = [side for left, top, right, bottom in boxes for side in (right - left, bottom - top)]
+        return max(1.0, min(sides) / max(self.size) / FINE)
+
+    def _box(self, whole: tuple[int, int], size: tuple[int, int]) -> Box:
+        """Choose the middle part of a picture that is scaled to `size`, here width and height."""
+        scales = whole[0] / size[0], whole[1] / size[1]
+        scale = DEFAULT_CROP * min(scales) if self.resize is None else min(whole) / self.resize
+        # If the crop is larger than the scaled picture, the whole side is taken and stretched.
+        width, height = min(size[0] * scale, whole[0]), min(size[1] * scale, whole[1])
+        left, top = (whole[0] - width) / 2, (whole[1] - height) / 2
+        return left, top, left + width, top + height
+
+
+def _losses(whole: tuple[int, int], box: Box, size: tuple[int, int], turned: bool) -> tuple[str, ...]:
+    """Say which pixels the network does not see."""
+    part = round(box[2] - box[0]), round(box[3] - box[1])
+    all_of, some_of, scaled = (f"{b} x {a}" if turned else f"{a} x {b}" for a, b in (whole, part, size))
+    if part != whole:
+        return (f"the network sees the middle {some_of} of the photograph's {all_of} pixels, scaled to {scaled}",)
+    if whole[0] > size[0] or whole[1] > size[1]:
+        return (f"the network sees the photograph's {all_of} pixels, scaled to {scaled}",)
+    return ()
 
 
 @contextmanager
@@ -70,12 +171,13 @@ def _one_line_refusals(name: str) -> Iterator[None]:
     """Turn every error of Pillow into an ImageError of one line that names the picture."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            # The limit is our own.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             yield
     except ImageError:
         raise
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise ImageError(f"{name} has more than {MAX_PIXELS:,} pixels") from None
+    except Image.DecompressionBombError:
+        raise ImageError(f"{name} has more pixels than Pillow opens (PIL.Image.MAX_IMAGE_PIXELS)") from None
     except UnidentifiedImageError:
         raise ImageError(f"{name} is not an image of a format that is opened: {', '.join(FORMATS)}") from None
     except Exception as error:
@@ -83,68 +185,16 @@ def _one_line_refusals(name: str) -> Iterator[None]:
         raise ImageError(f"{name} cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _upright(picture: Image.Image, name: str) -> Image.Image:
-    width, height = picture.size
-    if width * height > MAX_PIXELS:
-        raise ImageError(f"{name} has {width * height:,} pixels, more than {MAX_PIXELS:,}")
-    return ImageOps.exif_transpose(picture)
-
-
-def _convert(picture: Image.Image, mode: str, name: str) -> Image.Image:
-    if picture.mode.startswith("I"):
-        picture = _eight_bits(picture, name)
-    if picture.mode == "F":
-        raise ImageError(f"{name} has floating-point grey levels, which have no fixed range: pass a tensor in [0, 1]")
-    if mode != "RGBA" and picture.has_transparency_data:
-        picture = picture.convert("RGBA")
-        white = Image.new("RGBA", picture.size, "white")
-        picture = Image.alpha_composite(white, picture)
-    return picture.convert(mode)
-
-
-def _eight_bits(picture: Image.Image, name: str) -> Image.Image:
-    levels = np.asarray(picture).astype(np.float64)
-    low, high = levels.min(initial=0.0), levels.max(initial=0.0)
-    if low < 0 or high > 65535:
-        raise ImageError(f"{name} has grey levels from {low:.0f} to {high:.0f}, not 0 to 65535: pass a tensor")
-    # In mode I the range may be 8 or 16 bits; only the values tell which.
-    top = 65535.0 if high > 255 or picture.mode != "I" else 255.0
-    return Image.fromarray(np.round(levels / top * 255).astype(np.uint8))
-
-
-def fit(picture: Image.Image, size: tuple[int, int], resize: int | None, interpolation: str) -> Image.Image:
-    """Scale the shorter side to `resize`, then cut the centre of `size` (height, width), in one step.
-
-    Only the part that is kept is resampled, so a very long and narrow picture costs no more than a square one.
-
-    Args:
-        picture: what to cut from.
-        size: height and width of the result.
-        resize: length of the picture's shorter side before the cut. None: the cut is 0.875 of the largest part of the
-            picture that has the shape of `size`.
-        interpolation: a name in FILTERS.
-    """
-    height, width = size
-    if picture.size == (width, height):
-        # It is what the network takes already: a crop would lose its border.
-        return picture
-    if resize is None:
-        scale = DEFAULT_CROP * min(picture.width / width, picture.height / height)
-    else:
-        scale = min(picture.size) / resize
-    # If the crop is larger than the scaled picture, the whole side is taken and stretched.
-    crop_width, crop_height = min(width * scale, picture.width), min(height * scale, picture.height)
-    left, top = (picture.width - crop_width) / 2, (picture.height - crop_height) / 2
-    box = (left, top, left + crop_width, top + crop_height)
-    return picture.resize((width, height), FILTERS[interpolation], box=box)
-
-
-def to_tensor(picture: Image.Image) -> Tensor:
-    """Convert an 8-bit picture to a (C, H, W) float32 tensor in [0, 1]."""
-    pixels = np.asarray(picture, dtype=np.float32) / 255
-    if pixels.ndim == 2:
-        pixels = pixels[:, :, None]
-    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+def _to_tensor(picture: Image.Image, channels: int) -> Tensor:
+    """Convert an 8-bit picture, or grey levels in [0, 1], to a (C, H, W) float32 tensor in [0, 1]."""
+    levels = torch.from_numpy(np.array(picture, dtype=np.float32))
+    if picture.mode != "F":
+        planes = levels[:, :, None] if levels.ndim == 2 else levels
+        return planes.permute(2, 0, 1).contiguous().div_(255)
+    # Filters overshoot at edges.
+    grey = levels.clamp_(0, 1)
+    colours = min(channels, 3)
+    return torch.cat([grey.expand(colours, *grey.shape), grey.new_ones(channels - colours, *grey.shape)])
 
 
 def example_photograph() -> Path:

@@ -19,8 +19,9 @@ class NetworkFacts:
         mixes_inputs: whether the logits of an input change with the others of its batch; None: not tried yet.
         piecewise_linear: the user's word that the logits are piecewise linear in the input, or that they are not; None:
             the user has not said. What is found out is not kept here, because it is found out at each input.
-        recordable: whether its passes leave a tape of linear steps (operators/tape).
+        recordable: whether its passes leave a tape (operators/tape).
         trusted_tapes: the signatures of its tapes that agreed with autograd's derivatives.
+        trusted_curvature: the signatures of its tapes whose second derivatives agreed.
         jvp_way: the first way to a Jacobian-vector product that has not failed.
         jvp_trusted: whether that way was compared with a backward pass.
     """
@@ -31,5 +32,6 @@ class NetworkFacts:
     piecewise_linear: bool | None = None
     recordable: bool = True
     trusted_tapes: set[int] = field(default_factory=set)
+    trusted_curvature: set[int] = field(default_factory=set)
     jvp_way: JvpWay = "forward mode"
     jvp_trusted: bool = False

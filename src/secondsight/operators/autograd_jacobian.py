@@ -31,8 +31,9 @@ class AutogradJacobian(Jacobian):
     def __init__(self, model: Classifier, x: Tensor) -> None:
         """Run the network at x and keep its graph."""
         self._leaf = x.detach().clone().requires_grad_()
-        self._logits = model.logits(self._leaf)
-        model.check_logits(self._logits)
+        with model.telling_failures(self._leaf, last=True):
+            self._logits = model.logits(self._leaf)
+        model.check_logits(self._logits, len(x))
         super().__init__(self._leaf, self._logits)
         self.constant = not self._logits.requires_grad
         self._model = model

@@ -1,4 +1,4 @@
-"""The true Hessian of the loss by double backward, for networks that are not piecewise linear."""
+"""The true Hessian of the loss, for networks that are not piecewise linear: from a tape, or by double backward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ class ExactHessian(LossHessian):
     psd = False
 
     def times_rows(self, rows: Tensor) -> Tensor:
-        """Multiply H with each row, by one backward pass through the gradient and one through the logits."""
+        """Multiply H with each row: on a tape, else by backward passes through the gradient and through the logits."""
+        linear = self.linear
+        if linear.jacobian.curvature_agrees():
+            products = linear.jacobian.curved_products(rows[:, None], linear.loss_cotangent(), linear.covariance)
+            return products.mean(1)
         return torch.stack([self._times(row) for row in rows])
 
     def require_second_derivative(self) -> None:

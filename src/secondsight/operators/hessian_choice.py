@@ -12,6 +12,7 @@ from secondsight.operators.exact_hessian import ExactHessian
 from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.linearisation import Linearisation, linearise
 from secondsight.operators.loss_hessian import LossHessian
+from secondsight.option_types import one_of
 
 CHOICES = ("auto", "gauss-newton", "exact")
 """What a user may ask for."""
@@ -33,8 +34,7 @@ def choose_hessian(linear: Linearisation, choice: str = "auto") -> tuple[type[Lo
     double backward elsewhere; and Gauss-Newton with a note where torch cannot differentiate twice, or gives a second
     derivative that misses curvature. Each input is looked at by itself.
     """
-    if choice not in CHOICES:
-        raise InputError("curvature", f"one of {', '.join(CHOICES)}", repr(choice))
+    choice = one_of(*CHOICES)("curvature", choice)
     if choice == "gauss-newton":
         return GaussNewton, []
     word = linear.model.facts.piecewise_linear
@@ -45,12 +45,16 @@ def choose_hessian(linear: Linearisation, choice: str = "auto") -> tuple[type[Lo
     if word:
         notes = ["the network was declared piecewise linear: Gauss-Newton was taken for its exact Hessian"]
         return GaussNewton, notes if choice == "exact" else []
+    if linear.jacobian.curvature_agrees():
+        return ExactHessian, []
     return _by_double_backward(linear, choice)
 
 
 def _is_known_piecewise_linear(linear: Linearisation) -> bool:
     """Whether the recorded operations, or those of autograd's graph, are all piecewise linear."""
-    return linear.jacobian.piecewise_linear or is_piecewise_linear_graph(*linear.jacobian.graph())
+    if linear.jacobian.shareable:
+        return linear.jacobian.piecewise_linear
+    return is_piecewise_linear_graph(*linear.jacobian.graph())
 
 
 def _by_double_backward(linear: Linearisation, choice: str) -> tuple[type[LossHessian], list[str]]:
@@ -75,7 +79,7 @@ def _by_double_backward(linear: Linearisation, choice: str) -> tuple[type[LossHe
 def _hiding_function(linear: Linearisation) -> str | None:
     """Name a custom function of the network, if torch's second derivative misses some of its curvature here."""
     # A tape knows no custom functions.
-    if linear.jacobian.piecewise_linear:
+    if linear.jacobian.shareable:
         return None
     function = custom_function(linear.jacobian.graph()[1])
     return function if function is not None and hides_curvature(linear.model, linear.x) else None

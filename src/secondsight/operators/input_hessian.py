@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from secondsight.errors import InputError
-from secondsight.model.classifier import Classifier, Item, Target, require_classifier
+from secondsight.model.classifier import Classifier, Item, Target, require_classifier, require_dense
+from secondsight.operators.base import telling_overflow
 from secondsight.operators.full_factor import eigh_of_factor, full_factor
 from secondsight.operators.hessian_choice import hessian_at
 from secondsight.operators.lanczos import lanczos_eigh
@@ -28,11 +29,12 @@ class InputHessian:
         notes: what a reader should know, such as a fallback.
     """
 
-    def __init__(self, model: Classifier, x: Tensor, target: Target, curvature: str) -> None:
+    def __init__(self, model: Classifier, x: Item, target: Target, curvature: str) -> None:
         """Run the network at x."""
+        require_classifier(model)
         self.model = model
         with model.ready():
-            self._hessian, self.notes = hessian_at(model, x, target, curvature)
+            self._hessian, self.notes = hessian_at(model, model.tensor(x), target, curvature)
         self.size, self.shape = self._hessian.size, self._hessian.shape
         self.kind = self._hessian.kind
 
@@ -44,10 +46,10 @@ class InputHessian:
 
     def matmul(self, v: Tensor) -> Tensor:
         """Compute HV for V of shape (d,) or (d, k), in float64."""
-        if not isinstance(v, Tensor):
-            raise InputError("v", "a tensor", f"a {type(v).__name__}")
-        if v.ndim not in (1, 2) or v.shape[0] != self.size:
-            raise InputError("v", f"of shape ({self.size},) or ({self.size}, k)", f"of shape {tuple(v.shape)}")
+        require_dense("v", v)
+        if v.is_complex() or v.ndim not in (1, 2) or v.shape[0] != self.size:
+            may_be = f"real, of shape ({self.size},) or ({self.size}, k)"
+            raise InputError("v", may_be, f"{v.dtype} of shape {tuple(v.shape)}")
         with self.model.ready():
             return self._hessian @ v.to(self._hessian.gradient)
 
@@ -74,13 +76,14 @@ class InputHessian:
             >>> h.eigh(2)[0]
             tensor([0.3333, 0.3333], dtype=torch.float64)
         """
-        seed = whole(0, 2**63 - 1)("seed", seed)
+        seed = whole(0)("seed", seed)
         tolerance = number(0.0)("tolerance", tolerance)
         with self.model.ready():
             if k is None:
                 return eigh_of_factor(self._factor("eigh(k)"))
             k = whole(1, self.size)("k", k)
-            return lanczos_eigh(self._hessian, self._hessian.gradient, k, tolerance, seed)
+            with telling_overflow():
+                return lanczos_eigh(self._hessian, self._hessian.gradient, k, tolerance, seed)
 
     def factor(self) -> Tensor:
         """Compute B of shape (d, classes) with H = BB', column k sqrt(p_k) grad log p_k, in the network's precision."""
@@ -94,7 +97,7 @@ class InputHessian:
         Hutchinson's unbiased estimate from this many products with random signs.
         """
         samples = whole(1, MOST_SAMPLES, optional=True)("samples", samples)
-        seed = whole(0, 2**63 - 1)("seed", seed)
+        seed = whole(0)("seed", seed)
         with self.model.ready():
             if samples is None:
                 blocks = self._hessian.factor_blocks()
@@ -141,5 +144,4 @@ def input_hessian(model: Classifier, x: Item, target: Target = None, curvature: 
         >>> round(h.trace(), 6)
         6.25
     """
-    require_classifier(model)
-    return InputHessian(model, model.tensor(x), target, curvature)
+    return InputHessian(model, x, target, curvature)

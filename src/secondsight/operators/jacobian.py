@@ -7,7 +7,7 @@ network's precision, so that neither tiny nor huge vectors are lost on the way.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import torch
@@ -66,7 +66,7 @@ class Jacobian(ABC):
 
     def jvp(self, v: Tensor) -> Tensor:
         """Compute W'v, the change of the logits along v: from (k, n, d), or (k, 1, d) for all inputs, to (k, n, c)."""
-        sizes = _sizes(v)
+        sizes = unit_sizes(v)
         units = (v / sizes[..., None]).to(self.x.dtype).to(self.x.device)
         changes = self._jvp(units.reshape(*v.shape[:2], *self.x.shape[1:]))
         return changes.cpu().double() * sizes.cpu()[..., None]
@@ -78,10 +78,24 @@ class Jacobian(ABC):
             u: the weights.
             last: no product will be asked for after this one, so that memory can be freed on the way.
         """
-        sizes = _sizes(u)
+        sizes = unit_sizes(u)
         units = (u / sizes[..., None]).to(self.x.dtype).to(self.x.device)
         slopes = self._vjp(units, last).flatten(2).to(self.solver_device).double()
         return slopes.mul_(sizes.to(self.solver_device)[..., None])
+
+    def curvature_agrees(self) -> bool:
+        """Whether `curved_products` can be relied on."""
+        return False
+
+    def curved_products(self, v: Tensor, weights: Tensor, covariance: Callable[[Tensor], Tensor]) -> Tensor:
+        """Multiply the exact Hessian at each input with v: from (k, n or 1, d) to (k, n, d).
+
+        Args:
+            v: the directions.
+            weights: p - y, one row for each input.
+            covariance: multiplies with diag p - pp'.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def graph(self) -> tuple[Tensor, Tensor]:
@@ -100,7 +114,7 @@ class Jacobian(ABC):
         """Compute W u in the network's precision, from (k, n, c) to (k, n, *shape)."""
 
 
-def _sizes(vectors: Tensor) -> Tensor:
+def unit_sizes(vectors: Tensor) -> Tensor:
     """Find the largest absolute entry of each vector, or one for zeros."""
     sizes = vectors.abs().amax(-1)
     return torch.where(sizes > 0, sizes, 1)

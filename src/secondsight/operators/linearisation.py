@@ -197,7 +197,7 @@ def _recorded(model: Classifier, x: Tensor) -> Jacobian | None:
 
 def _trusted(model: Classifier, x: Tensor, tape: Tape) -> Jacobian | None:
     """Take the tape's Jacobian. None: autograd disagrees with it."""
-    model.check_logits(tape.logits)
+    model.check_logits(tape.logits, len(x))
     refuse_randomness(model, x, tape.logits)
     jacobian = TapeJacobian(model, x.detach().clone(), tape)
     return jacobian if jacobian.agrees_with_autograd() else None

@@ -1,8 +1,8 @@
-"""The Jacobian of a piecewise-linear network from a tape: no product runs the network again."""
+"""The Jacobian of a network from a tape, and its curvature: no product runs the network again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 import torch
@@ -10,26 +10,32 @@ from torch import Tensor
 
 from secondsight.model.classifier import Classifier
 from secondsight.model.derivatives import NotDifferentiableError, derivatives
-from secondsight.operators.jacobian import Jacobian, random_like
+from secondsight.model.diagnosis import second_derivatives
+from secondsight.operators.jacobian import Jacobian, random_like, unit_sizes
+from secondsight.operators.tape.linear_steps import Bend
 from secondsight.operators.tape.tape import Tape, joined
+
+CURVATURE_AGREEMENT = 1e-2
+"""Largest relative difference of second derivatives: float32 rounds that of a deep network to 1e-3."""
 
 
 class TapeJacobian(Jacobian):
-    """W as the linear steps that were recorded while the network ran."""
+    """W as the steps that were recorded while the network ran."""
 
     shareable = True
-    piecewise_linear = True
 
     def __init__(self, model: Classifier, x: Tensor, tape: Tape) -> None:
         """Take the tape of the network at x."""
         super().__init__(x, tape.logits)
         self._model, self._tape = model, tape
         self.directions = tape.directions
+        self.piecewise_linear = tape.piecewise_linear
+        self._bends: tuple[Tensor, Mapping[int, Bend]] | None = None
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the inputs and of the masks on the tape. Weights belong to the network."""
-        return self.x.nbytes + self._tape.nbytes
+        """Bytes of the inputs and of what the tape holds of them. Weights belong to the network."""
+        return self.x.nbytes + self._tape.nbytes + (0 if self._bends is None else self._tape.kept)
 
     def graph(self) -> tuple[Tensor, Tensor]:
         """Run the network once more, because a tape has no second derivative."""
@@ -66,6 +72,51 @@ class TapeJacobian(Jacobian):
         found, slopes = found.cpu().double(), slopes.cpu().double()
         is_same = float((found - slopes).norm()) <= self.agreement * float(slopes.norm())
         return is_same and self.are_transposes(u, change, v, slopes)
+
+    def curvature_agrees(self) -> bool:
+        """Whether the curved steps give torch's second derivative. Found out once for all tapes of this signature.
+
+        Where torch has none, differences of gradients in float64 take its place.
+        """
+        facts = self._model.facts
+        if self._tape.signature not in facts.trusted_curvature:
+            if not self._curvature_agrees():
+                facts.recordable = False
+                return False
+            facts.trusted_curvature.add(self._tape.signature)
+        return True
+
+    def _curvature_agrees(self) -> bool:
+        u, v = random_like(self.logits), random_like(self.x[:1])
+        bends, kept = self._tape.bends(u), dict[int, tuple[Tensor, ...]]()
+        change = self._tape.forward(v[None], kept)
+        # With nothing at the logits, what comes back is what the steps bend.
+        found = self._tape.transpose(torch.zeros_like(change), bends, kept)[0].cpu().double()
+        for wanted in second_derivatives(self._model, self.x, u, v.expand_as(self.x)):
+            missing = float((found - wanted.cpu().double()).norm())
+            if missing <= CURVATURE_AGREEMENT * float(wanted.norm()) or missing == 0:
+                return True
+        return False
+
+    def curved_products(self, v: Tensor, weights: Tensor, covariance: Callable[[Tensor], Tensor]) -> Tensor:
+        """Take a tangent pass, and a pass back that starts from (diag p - pp') W'v and is bent at each curved step."""
+        # Both parts of the product are divided by one number, so that p - y survives the network's precision.
+        scale = float(weights.abs().max()) or 1.0
+        bends = self._bends_of(weights / scale)
+        sizes = unit_sizes(v)
+        units = (v / sizes[..., None]).to(self.x.dtype).to(self.x.device).reshape(*v.shape[:2], *self.x.shape[1:])
+        products = []
+        for some in units.split(self._tape.curved_directions):
+            kept: dict[int, tuple[Tensor, ...]] = {}
+            change = self._tape.forward(some, kept)
+            u = (covariance(change.cpu().double()) / scale).to(change)
+            products.append(self._tape.transpose(u, bends, kept).flatten(2).to(self.solver_device).double())
+        return torch.cat(products).mul_(scale * sizes.to(self.solver_device)[..., None])
+
+    def _bends_of(self, weights: Tensor) -> Mapping[int, Bend]:
+        if self._bends is None or not torch.equal(self._bends[0], weights):
+            self._bends = weights, self._tape.bends(weights.to(self.x.dtype).to(self.x.device))
+        return self._bends[1]
 
     def _jvp(self, units: Tensor) -> Tensor:
         return torch.cat([self._tape.forward(some) for some in units.split(self.directions)])

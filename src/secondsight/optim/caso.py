@@ -199,7 +199,7 @@ class CasoSolver:
     def _problem(self, lambda2: float) -> Problem:
         """State the problem with the bounds that the basis gives now."""
         bounds = self.bound.at(self.basis, self.H.psd, lambda2)
-        rounding = math.exp(2 * self.softmax.logits) * (1 + self.basis.measured_rounding())
+        rounding = self.softmax.factor * (1 + self.basis.measured_rounding())
         bound, negative = bounds.top * rounding, bounds.negative * rounding
         diagonal = None if bounds.diagonal is None else bounds.diagonal * rounding
         return Problem(self.gradient, self.penalty, lambda2, bound, negative, self.fixed_shift, diagonal)

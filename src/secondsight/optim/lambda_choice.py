@@ -164,4 +164,6 @@ def knee(points: list[Point], reference: Objective) -> Point:
     if gains[densest] <= 0:
         return points[densest]
     heights = [g / gains[densest] - k / kept[densest] for g, k in zip(gains, kept, strict=True)]
-    return next(point for point, height in zip(points, heights, strict=True) if height >= max(heights) - TIE)
+    high = (point for point, height in zip(points, heights, strict=True) if height >= max(heights) - TIE)
+    # Where lambda2 is so small that the gains overflow, none is high.
+    return next(high, points[densest])

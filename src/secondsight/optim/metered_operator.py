@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from secondsight.operators.base import SymmetricOperator
+from secondsight.threads import all_threads
 
 
 class MeteredOperator(SymmetricOperator):
@@ -53,7 +54,8 @@ class MeteredOperator(SymmetricOperator):
         products = torch.zeros_like(rows)
         filled = rows.any(1)
         if bool(filled.any()):
-            products[filled] = self.operator.times_rows(rows[filled]) / self.unit
+            with all_threads():
+                products[filled] = self.operator.times_rows(rows[filled]) / self.unit
             self.taken += int(filled.sum())
             if self.report is not None:
                 self.report(self.taken)

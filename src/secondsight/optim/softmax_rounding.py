@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+LARGEST_EXPONENT = 700.0
+"""exp overflows above 709. From far less on nothing is proven."""
+
 
 @dataclass(frozen=True)
 class SoftmaxRounding:
@@ -21,6 +24,11 @@ class SoftmaxRounding:
 
     logits: float = 0.0
     spread: float = 0.0
+
+    @property
+    def factor(self) -> float:
+        """Bound how many times as large probabilities, and H, may be."""
+        return math.exp(min(2 * self.logits, LARGEST_EXPONENT))
 
     def error(self, top: float, quadratic: float) -> float:
         """Bound the length of the error, given L and D'HD."""

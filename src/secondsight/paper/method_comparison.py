@@ -23,7 +23,7 @@ from secondsight.comparison import COLUMNS as ALL_COLUMNS
 from secondsight.comparison import compare, title_of
 from secondsight.errors import SecondsightError
 from secondsight.model.classifier import Classifier
-from secondsight.model.images import read
+from secondsight.model.images import PictureReader
 from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
@@ -151,8 +151,8 @@ def measure(run: Run, file: Path, boxes: list[Box], maps: Path) -> Record:
 
 def object_mask(model: Classifier, file: Path, boxes: list[Box]) -> Tensor:
     """Mark the pixels of the network's input that lie in a box. Boxes are cut and scaled like the photograph."""
-    photograph = read(file, model.channels)
-    drawn = Image.new("RGB", photograph.size)
+    _, height, width = PictureReader().read(file).values.shape
+    drawn = Image.new("RGB", (width, height))
     for box in boxes:
         ImageDraw.Draw(drawn).rectangle(box, fill="white")
     return model.load(drawn)[0] > 0.5

@@ -51,7 +51,7 @@ def readable(files: Iterable[Path], left_out: Callable[[str], None], option: str
     kept = []
     for file in files:
         try:
-            images.read(file)
+            images.PictureReader().read(file)
         except ImageError as error:
             left_out(f"left out: {error}")
         else:

@@ -50,8 +50,10 @@ def blurred(shades: Array, sigma: float) -> Array:
     """
     if sigma <= 0 or not shades.any():
         return shades
-    reach = math.ceil(3 * sigma)
-    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma**2))
+    # Farther away there are no shades.
+    reach = math.ceil(min(3 * sigma, max(shades.shape)))
+    with np.errstate(over="ignore"):
+        weights = np.exp(-((np.arange(-reach, reach + 1) / sigma) ** 2) / 2)
     soft = shades
     for axis in (0, 1):
         padded = np.pad(soft, [(reach, reach) if i == axis else (0, 0) for i in (0, 1)])

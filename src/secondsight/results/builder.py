@@ -9,6 +9,7 @@ g: then H and lambda2 are divided by a power of two t, too, which makes the map 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,18 +91,22 @@ class ResultBuilder:
 
     def rule(self) -> LambdaRule:
         """Make the rule that chooses lambda1, in the units of `unit_gradient`."""
-        method, unit = self.method, self.unit
+        method = self.method
         wanted, sparsity = method.lambda1, method.sparsity_range
         if wanted == "paper":
-            return PaperRule(sparsity, PAPER_START / unit)
+            return PaperRule(sparsity, self._in_units(PAPER_START))
         if isinstance(wanted, Sequence) and not isinstance(wanted, str):
-            return HighestLossRule(sparsity, tuple(value / unit for value in wanted))
+            return HighestLossRule(sparsity, tuple(map(self._in_units, wanted)))
         smallest = method.path_smallest or self.penalty.path_end(self.unit_gradient)
         if wanted == "auto":
             return KneeRule(sparsity, method.path_points, smallest)
         if isinstance(wanted, str):
             return FixedRule(sparsity, method.path_points, smallest, float(wanted.rstrip("%")) / 100, relative=True)
-        return FixedRule(sparsity, method.path_points, smallest, float(wanted) / unit)
+        return FixedRule(sparsity, method.path_points, smallest, self._in_units(float(wanted)))
+
+    def _in_units(self, lambda1: float) -> float:
+        """Scale lambda1 to `unit_gradient`. What overflows is far above lambda1_max."""
+        return min(lambda1 / self.unit, sys.float_info.max)
 
     def c1(self) -> C1:
         """Read c1: a number, or relative to L, in the units of `curvature_unit`."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from secondsight.optim.eigenvalue_bounds import Basis
 from secondsight.optim.proof import Support
+from secondsight.results.field_limits import limits
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,12 @@ class Certificate:
         support: which zeros and non-zeros of the *optimal* map are proven.
     """
 
-    gap: float
-    relative_gap: float
-    tolerance: float
+    gap: float = field(metadata=limits(0, math.inf, nan=True))
+    relative_gap: float = field(metadata=limits(0, math.inf, nan=True))
+    tolerance: float = field(metadata=limits(0))
     basis: Basis
-    top_eigenvalue_bound: float
-    support: Support = field(repr=False)
+    top_eigenvalue_bound: float = field(metadata=limits(0, math.inf))
+    support: Support = field(repr=False, metadata=limits(array="mask"))
 
     @property
     def holds(self) -> bool:

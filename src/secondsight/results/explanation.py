@@ -1,10 +1,12 @@
 """The results: a map and what was explained; for penalised methods also the certificate and the path of lambda1.
 
 Results hold. Files, figures and sentences are made by the functions beside this file; the methods here only lead there.
+The limits of a field are for files: `record_schema.py` reads nothing else into it.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -14,8 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secondsight.config import CAFO, CASO, Method
+from secondsight.errors import Caution
 from secondsight.groups import window_side, zero_share
 from secondsight.results.certificate import Certificate
+from secondsight.results.field_limits import limits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +36,8 @@ class Smoothing:
             four copies.
     """
 
-    copies: int
-    standard_error: float | None
+    copies: int = field(metadata=limits(1))
+    standard_error: float | None = field(metadata=limits(0, math.inf, nan=True))
 
 
 MapKind: TypeAlias = Literal["entries", "groups"]
@@ -50,8 +54,8 @@ class SecondOrder:
         sentence: both in words.
     """
 
-    angle: float
-    error: float
+    angle: float = field(metadata=limits(0, 180, nan=True))
+    error: float = field(metadata=limits(0, 180, nan=True))
     sentence: str
 
 
@@ -70,12 +74,12 @@ class PathPoint:
         window_norms: as in `SparseExplanation`.
     """
 
-    lambda1: float
-    sparsity: float
-    objective: float
-    relative_gap: float | None
+    lambda1: float = field(metadata=limits(0, math.inf))
+    sparsity: float = field(metadata=limits(0, 1))
+    objective: float = field(metadata=limits(-math.inf, math.inf, nan=True))
+    relative_gap: float | None = field(metadata=limits(0, math.inf, nan=True))
     delta: Tensor = field(repr=False)
-    window_norms: Tensor | None = field(repr=False, default=None)
+    window_norms: Tensor | None = field(repr=False, default=None, metadata=limits(array="pixels"))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,17 +104,17 @@ class Explanation:
         seconds: wall time it took; in a batch, that of the batch over the number of its inputs.
     """
 
-    input: Tensor = field(repr=False)
+    input: Tensor = field(repr=False, metadata=limits(array="input"))
     delta: Tensor = field(repr=False)
-    target: int
+    target: int = field(metadata=limits(0))
     label: str
-    probability: float
+    probability: float = field(metadata=limits(0, 1))
     model: str
     method: Method
-    seed: int
-    sparsity: float
-    notes: tuple[str, ...]
-    seconds: float = 0.0
+    seed: int = field(metadata=limits(0, 2**63 - 1))
+    sparsity: float = field(metadata=limits(0, 1))
+    notes: tuple[str | Caution, ...]
+    seconds: float = field(default=0.0, metadata=limits(0))
 
     if not TYPE_CHECKING:
 
@@ -208,12 +212,12 @@ class SparseExplanation(Explanation):
     method: CAFO
     certificate: Certificate
     gradient: Tensor = field(repr=False)
-    lambda1: float
-    lambda1_max: float
-    lambda2: float
+    lambda1: float = field(metadata=limits(0, math.inf))
+    lambda1_max: float = field(metadata=limits(0, math.inf))
+    lambda2: float = field(metadata=limits(0, math.inf))
     path: tuple[PathPoint, ...] = field(repr=False)
-    groups: Tensor | None = field(repr=False)
-    window_norms: Tensor | None = field(repr=False, default=None)
+    groups: Tensor | None = field(repr=False, metadata=limits(array="labels"))
+    window_norms: Tensor | None = field(repr=False, default=None, metadata=limits(array="pixels"))
     smoothing: Smoothing | None = None
 
     @property
@@ -246,6 +250,6 @@ class SecondOrderExplanation(SparseExplanation):
 
     method: CASO
     second_order: SecondOrder
-    products: int
-    curvature: str
-    top_eigenvalue: float
+    products: int = field(metadata=limits(0))
+    curvature: str = field(metadata=limits(words=("gauss-newton", "exact")))
+    top_eigenvalue: float = field(metadata=limits(0, math.inf))

@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from secondsight.config import Baseline
-from secondsight.errors import InputError
-from secondsight.option_types import is_number
+from secondsight.option_types import number
 from secondsight.plotting.figures import Array, Panel, Row, bars_figure, maps_figure, overlay, picture
 from secondsight.plotting.shades import blurred, normalise
 from secondsight.results import sentences
@@ -21,7 +20,7 @@ from secondsight.results.explanation import (
     SparseExplanation,
 )
 from secondsight.results.first_order import first_order
-from secondsight.results.strengths import Drawn, strengths
+from secondsight.results.strengths import Drawn, require_kind, strengths
 
 STRIP_MAPS = 6
 """Maps of the path that a figure shows: enough to see it grow, and each large enough to look at."""
@@ -35,8 +34,8 @@ def explanation_figure(e: Explanation, kind: MapKind | None = None, blur: float 
         kind: what a shade stands for, as for `Explanation.map`.
         blur: blur maps by a Gaussian of this many pixels, for the eye only.
     """
-    if not is_number(blur) or blur < 0:
-        raise InputError("blur", "a number of pixels, 0 or more", repr(blur))
+    require_kind(kind)
+    blur = number(0.0, inclusive=True)("blur", blur)
     if e.delta.ndim != 3:
         against = not isinstance(e.method, Baseline) or e.method.score == "loss"
         what = "delta" if isinstance(e, SparseExplanation) else "score"

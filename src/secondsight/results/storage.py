@@ -7,32 +7,31 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from secondsight.config import Method
-from secondsight.errors import InputError, SecondsightError
-from secondsight.optim.proof import Support
-from secondsight.results.certificate import Certificate
+from secondsight.config import SmoothMap
+from secondsight.errors import InputError, SecondsightError, shown
+from secondsight.groups import group_labels
+from secondsight.option_types import file_name
+from secondsight.results.array_archive import MOST_ARRAYS, entries_of, open_archive, read_array
 from secondsight.results.explanation import (
     Explanation,
-    PathPoint,
     PictureExplanation,
-    SecondOrder,
     SecondOrderExplanation,
-    Smoothing,
     SparseExplanation,
 )
+from secondsight.results.record_schema import Arrays, RecordReader, RecordWriter
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT = 4
+FORMAT = 5
 """Version of the NPZ files: raised whenever older files cannot be read any more."""
 
 KINDS = {kind.__name__: kind for kind in (Explanation, SparseExplanation, PictureExplanation, SecondOrderExplanation)}
@@ -41,19 +40,20 @@ KINDS = {kind.__name__: kind for kind in (Explanation, SparseExplanation, Pictur
 MOST_BYTES = 2**30
 """Bytes of arrays that are read from a file: a photograph of 1,500 pixels a side with its path takes half of that."""
 
-ELSEWHERE = ("method", "certificate", "path", "second_order", "smoothing", "notes")
-"""Fields that are neither arrays nor plain values, and are stored each in its own way."""
+HEADER = 256
+"""Bytes, or fewer, that numpy writes before the entries of an array."""
+
+MOST_RECORD = 2**26
+"""Bytes of the record, four for each character: Python's objects may take six times as much. Most take a thousandth."""
 
 
 def save(e: Explanation, path: str | os.PathLike[str]) -> None:
     """Write the figure of a result (.png) or everything (.npz)."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError("path", "a name that ends in .png or .npz", repr(path))
-    path = Path(path)
+    path = file_name("path", path, "a name that ends in .png or .npz")
     if path.suffix.lower() == ".png":
         save_figure(e.figure(), path)
     elif path.suffix.lower() == ".npz":
-        arrays = _arrays(e)
+        arrays = packed(e)
         write_whole(path, lambda file: np.savez_compressed(file, **arrays))
     else:
         raise InputError("path", "a name that ends in .png or .npz", repr(str(path)))
@@ -61,44 +61,44 @@ def save(e: Explanation, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Explanation:
     """Read a result that was saved as .npz."""
+    path = file_name("path", path, "the name of a file that `save` wrote")
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            _refuse_bomb(arrays, path)
-            record = json.loads(str(arrays["record"]))
-            if record["format"] != FORMAT:
-                raise SecondsightError(f"{path} has format {record['format']}; this version reads format {FORMAT}")
-            tensors = {name: torch.from_numpy(arrays[name]) for name in arrays.files if name != "record"}
-            return _result(record, tensors)
+        with path.open("rb") as file, open_archive(file) as archive:
+            return _unpacked(archive)
     except FileNotFoundError:
         raise SecondsightError(f"{path} does not exist") from None
+    except _OtherFileError as error:
+        raise SecondsightError(f"{path} {_printable(error)}") from None
     except Exception as error:
-        if isinstance(error, SecondsightError) and ("format" in str(error) or "bytes" in str(error)):
-            raise
         # Damaged bytes may raise anything on their way through zip, numpy and JSON.
-        why = " ".join(str(error).split())
-        raise SecondsightError(f"{path} is no explanation saved by secondsight ({why})") from None
+        raise SecondsightError(f"{path} is no explanation saved by secondsight ({_printable(error)})") from None
 
 
-def _refuse_bomb(arrays: Any, path: object) -> None:
-    """Refuse a file whose arrays would fill the memory, before they are unpacked."""
-    size = sum(entry.file_size for entry in arrays.zip.infolist())
-    if size > MOST_BYTES:
-        raise SecondsightError(f"{path} unpacks to {size:,} bytes, more than {MOST_BYTES:,}")
+class _OtherFileError(Exception):
+    """A file that may be fine, but that is not read."""
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a PNG."""
+def _printable(error: Exception) -> str:
+    """Write an error in one line. What it quotes of a file may be meant for the terminal, or be no text at all."""
+    text = shown(error, str) or type(error).__name__
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def save_figure(figure: Figure | Callable[[], Figure], path: str | os.PathLike[str]) -> None:
+    """Write a PNG of a figure, or of what a function draws once the name is known to be right."""
     from secondsight.plotting.figures import png
 
+    path = file_name("path", path, "a name that ends in .png")
     if path.suffix.lower() != ".png":
         raise InputError("path", "a name that ends in .png", repr(str(path)))
-    picture_file = png(figure)
+    picture_file = png(figure() if callable(figure) else figure)
     write_whole(path, lambda file: file.write(picture_file))
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write under a temporary name and rename, so that a reader sees the old file or the new one, never half of one."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    # A name of its own, because one that is longer than the file's may be too long.
+    temporary = path.with_name(f".{secrets.token_hex(6)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
@@ -111,48 +111,79 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             temporary.unlink()
 
 
-def _arrays(e: Explanation) -> dict[str, Any]:
-    values = {one.name: getattr(e, one.name) for one in fields(e) if one.name not in ELSEWHERE}
-    arrays = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-    record: dict[str, Any] = {name: value for name, value in values.items() if name not in arrays}
-    record |= {
-        "format": FORMAT,
-        "kind": type(e).__name__,
-        "method": e.method.to_json(),
-        "notes": [str(note) for note in e.notes],
-    }
+def packed(e: Explanation) -> dict[str, Any]:
+    """Turn a result into named arrays, one of which is the text of its record.
+
+    Raises:
+        InputError: if the result could not be read again, because a field of it holds what it must not.
+    """
+    writer = RecordWriter()
+    record = {"format": FORMAT, "kind": type(e).__name__} | writer.record(e)
+    text = np.array(json.dumps(record, allow_nan=False))
+    arrays = {"record": text} | writer.arrays
+    size = sum(array.nbytes + HEADER for array in arrays.values())
+    if size > MOST_BYTES or text.nbytes + HEADER > MOST_RECORD or len(arrays) > MOST_ARRAYS:
+        raise InputError("the result", f"of at most {MOST_BYTES:,} bytes, with fewer maps", f"of {size:,}")
+    _result(_parsed(text), writer.arrays)
+    return arrays
+
+
+def _unpacked(archive: ZipFile) -> Explanation:
+    """Read a result, but nothing that would fill the memory."""
+    entries = entries_of(archive)
+    size = sum(entry.file_size for entry in entries.values())
+    if size > MOST_BYTES:
+        raise _OtherFileError(f"unpacks to {size:,} bytes, more than {MOST_BYTES:,}")
+    if "record" not in entries:
+        raise SecondsightError("the array record is missing")
+    entry = entries.pop("record")
+    if entry.file_size > MOST_RECORD:
+        raise _OtherFileError(f"has a record of {entry.file_size:,} bytes, more than {MOST_RECORD:,}")
+    record = _parsed(read_array(archive, entry))
+    if record.get("format") != FORMAT:
+        raise _OtherFileError(f"has format {shown(record.get('format'), str)}; this version reads format {FORMAT}")
+    return _result(record, {name: read_array(archive, entry) for name, entry in entries.items()})
+
+
+def _parsed(text: NDArray[Any]) -> dict[str, Any]:
+    record = json.loads(text.item())
+    if not isinstance(record, dict):
+        raise InputError("the record", "an object", shown(record))
+    return record
+
+
+def _result(record: dict[str, Any], arrays: Arrays) -> Explanation:
+    """Check a record and its arrays, and make a result of them."""
+    name = record.get("kind")
+    if not isinstance(name, str) or name not in KINDS:
+        raise InputError("kind", " or ".join(KINDS), shown(name))
+    written = {key: value for key, value in record.items() if key not in ("format", "kind")}
+    e = RecordReader(arrays).result(KINDS[name], written)
     if isinstance(e, SparseExplanation):
-        certificate = dict(vars(e.certificate))
-        support = certificate.pop("support")
-        arrays |= {"support_nonzero": support.nonzero, "support_zero": support.zero}
-        arrays["path_deltas"] = torch.stack([point.delta for point in e.path])
-        norms = [point.window_norms for point in e.path if point.window_norms is not None]
-        arrays |= {"path_window_norms": torch.stack(norms)} if norms else {}
-        record["certificate"] = certificate
-        record["smoothing"] = None if e.smoothing is None else asdict(e.smoothing)
-        record["path"] = [[p.lambda1, p.sparsity, p.objective, p.relative_gap] for p in e.path]
-    if isinstance(e, (PictureExplanation, SecondOrderExplanation)):
-        record["second_order"] = asdict(e.second_order)
-    # Numbers of numpy are not JSON.
-    text = np.array(json.dumps(record, default=lambda number: number.item()))
-    return {"record": text} | {name: array.numpy() for name, array in arrays.items()}
+        _refuse_contradictions(e)
+    return e
 
 
-def _result(record: dict[str, Any], arrays: dict[str, Tensor]) -> Explanation:
-    kind = KINDS[record["kind"]]
-    stored: dict[str, Any] = record | arrays
-    values = {one.name: stored[one.name] for one in fields(kind) if one.name not in ELSEWHERE}
-    values |= {"method": Method.from_json(record["method"]), "notes": tuple(record["notes"])}
-    if issubclass(kind, SparseExplanation):
-        support = Support(arrays["support_nonzero"], arrays["support_zero"])
-        values["certificate"] = Certificate(**record["certificate"], support=support)
-        values["smoothing"] = None if record["smoothing"] is None else Smoothing(**record["smoothing"])
-        norms = arrays.get("path_window_norms", [None] * len(record["path"]))
-        points = zip(record["path"], arrays["path_deltas"], norms, strict=True)
-        values["path"] = tuple(
-            PathPoint(lambda1, sparsity, objective, relative_gap, delta, windows)
-            for (lambda1, sparsity, objective, relative_gap), delta, windows in points
-        )
-    if "second_order" in record:
-        values["second_order"] = SecondOrder(**record["second_order"])
-    return kind(**values)
+def _refuse_contradictions(e: SparseExplanation) -> None:
+    """Refuse fields that are fine each by itself, but not together."""
+    support = e.certificate.support
+    if bool((support.nonzero & support.zero).any()):
+        raise InputError("certificate.support", "two masks that do not overlap", "masks that do")
+    if e.lambda1 not in [point.lambda1 for point in e.path]:
+        raise InputError("lambda1", "that of a point of the path", e.lambda1)
+    if (e.smoothing is not None) != isinstance(e.method, SmoothMap):
+        raise InputError("smoothing", "there for the smooth methods only", f"as it is for {e.method.name}")
+    if not _grouped_as_asked(e):
+        raise InputError("groups", f"those of the method, {shown(e.method.groups)}", "others")
+    for norms in (e.window_norms, *(point.window_norms for point in e.path)):
+        if (norms is not None) != (e.window is not None):
+            raise InputError("window_norms", "there for windows only", f"as for groups={shown(e.method.groups)}")
+
+
+def _grouped_as_asked(e: SparseExplanation) -> bool:
+    """Whether the groups are those of the method. Superpixels are believed: finding them takes long."""
+    asked = e.method.groups
+    if isinstance(asked, str) and asked.startswith("superpixels"):
+        return True
+    wanted = group_labels(asked, e.input)
+    return wanted is None if e.groups is None else wanted is not None and torch.equal(wanted, e.groups)

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from secondsight.errors import InputError
+from secondsight.errors import InputError, shown
 from secondsight.results.explanation import Explanation, MapKind, PathPoint, SparseExplanation
 from secondsight.results.first_order import FirstOrder
 
@@ -24,14 +24,19 @@ def strengths(e: Explanation, kind: MapKind | None = None, drawn: Drawn | None =
         kind: "entries" or "groups". None: groups where there are any.
         drawn: a map with the groups of this result. None: its chosen map.
     """
-    if kind not in (None, "entries", "groups"):
-        raise InputError("kind", "entries or groups", repr(kind))
+    require_kind(kind)
     delta = e.delta if drawn is None else drawn.delta
     norms = None if kind == "entries" else _group_norms(e, delta, drawn)
     if kind == "groups" and norms is None:
         raise InputError("kind", "'entries', because this map has no groups or was multiplied by the input", "'groups'")
     shown: NDArray[Any] = (delta if norms is None else norms).numpy()
     return shown
+
+
+def require_kind(kind: MapKind | None) -> None:
+    """Raise InputError unless this is a kind of shades."""
+    if kind is not None and (not isinstance(kind, str) or kind not in ("entries", "groups")):
+        raise InputError("kind", "entries or groups", shown(kind))
 
 
 def _group_norms(e: Explanation, delta: Tensor, drawn: Drawn | None) -> Tensor | None:

@@ -29,8 +29,8 @@ def summary(e: Explanation) -> dict[str, Any]:
             "lambda1_max": e.lambda1_max,
             "lambda2": e.lambda2,
             "groups": group_count(e),
-            "gap": _finite(certificate.gap),
-            "relative_gap": _finite(certificate.relative_gap),
+            "gap": certificate.gap,
+            "relative_gap": certificate.relative_gap,
             "tolerance": certificate.tolerance,
             "certified": certificate.holds,
             "basis": certificate.basis,
@@ -50,7 +50,8 @@ def summary(e: Explanation) -> dict[str, Any]:
             "second_order_error": e.second_order.error,
             "second_order": e.second_order.sentence,
         }
-    return record | {"notes": [str(note) for note in e.notes], "seconds": e.seconds}
+    record |= {"notes": [str(note) for note in e.notes], "seconds": e.seconds}
+    return {name: _finite(value) for name, value in record.items()}
 
 
 def group_count(e: SparseExplanation) -> int | None:
@@ -69,5 +70,5 @@ def _options(e: Explanation) -> str:
     return str(method)
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

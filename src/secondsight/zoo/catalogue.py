@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from secondsight.errors import InputError
+from secondsight.errors import InputError, shown
 from secondsight.model.classifier import Classifier
 from secondsight.zoo import DEFAULT, from_timm, from_torchvision, from_transformers
 from secondsight.zoo.efficientnet_lite import EfficientNetLite
@@ -55,7 +55,7 @@ def load_model(name: str = DEFAULT) -> Classifier:
         Classifier(efficientnet-lite0, input 3x224x224)
     """
     if not isinstance(name, str):
-        raise InputError("model", f"one of {', '.join(spelled(entry) for entry in MODELS)}", repr(name))
+        raise InputError("model", f"one of {', '.join(spelled(entry) for entry in MODELS)}", shown(name))
     kind, at, file = name.partition("@")
     source, colon, inner = kind.partition(":")
     entries = {entry.name: entry for entry in MODELS}
@@ -96,8 +96,9 @@ def _efficientnet_lite(number: int, width: float, depth: float, size: int, _: st
 
 def _resnet50_v1(_: str, file: Path | None) -> Classifier:
     assert file is not None
+    weights = read_safetensors(file)
     return Classifier(
-        filled(ResNet50V1(), read_safetensors(file), str(file)),
+        filled(ResNet50V1(), weights, str(file)),
         mean=[0.485019608, 0.457956863, 0.407603922],
         std=[1 / 255] * 3,
         size=224,

@@ -6,10 +6,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-from secondsight.errors import ModelError
+from secondsight.errors import LONGEST, ModelError
 from secondsight.model import images
 from secondsight.model.classifier import Classifier
-from secondsight.zoo.hubs import LONGEST, check_name, huggingface_file, imported, torch_file
+from secondsight.zoo.hubs import check_name, huggingface_file, imported, torch_file
 from secondsight.zoo.labels import imagenet_labels
 from secondsight.zoo.weights import filled, read_checkpoint, read_safetensors
 

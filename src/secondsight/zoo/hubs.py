@@ -19,13 +19,10 @@ from urllib.request import getproxies, proxy_bypass
 
 import torch
 
-from secondsight.errors import InputError, ModelError
+from secondsight.errors import LONGEST, InputError, ModelError
 
 PATIENCE = 3.0
 """Seconds that a hub gets to answer: long for a connection, short for a user who is offline."""
-
-LONGEST = 200
-"""Characters of a library's own message that are passed on, so that an error stays one readable line."""
 
 Result = TypeVar("Result")
 

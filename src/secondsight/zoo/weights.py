@@ -26,8 +26,9 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
     """
     try:
         return load_file(file)
-    except OSError as error:
-        raise ModelError(f"the weights file {file} cannot be read: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or error
+        raise ModelError(f"the weights file {file} cannot be read: {why}") from None
     except SafetensorError as error:
         raise ModelError(f"{file} is not a safetensors file ({error})") from None
 

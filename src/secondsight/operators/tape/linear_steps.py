@@ -10,6 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+Bend = Callable[..., tuple[Tensor, ...]]
+"""From the tangents of a step's inputs to what it adds to the tangents of their adjoints, one for each."""
+
 aten = torch.ops.aten
 """Torch's own operations, as the recorder sees them."""
 
@@ -31,11 +34,13 @@ class Step:
     Dimension 0 of a tangent counts directions, within them inputs (within them, perhaps, parts of an input).
 
     Attributes:
+        curved: whether the map changes as the input moves: then `bend` says how (curved_steps.py).
         shape_only: whether the step follows from the shapes of its input and output alone.
         nbytes: the bytes that were written down for these inputs. Weights belong to the network.
         scale: what the step multiplies its input with, if that is all that it does.
     """
 
+    curved = False
     shape_only = False
     nbytes = 0
     scale: Tensor | float | None = None
@@ -46,6 +51,10 @@ class Step:
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Apply the transpose: one cotangent for each input. `may_overwrite`: the given one may be overwritten."""
+        raise NotImplementedError
+
+    def bend(self, adjoint: Tensor) -> Bend:
+        """Take the adjoint of the result, and return how the transpose's result at it moves with the inputs."""
         raise NotImplementedError
 
     def tensors(self) -> list[Tensor]:

@@ -16,7 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from secondsight.model.classifier import Classifier
 from secondsight.operators.tape.linear_steps import Step
-from secondsight.operators.tape.rules import CONSTANT, DETACH, RULES, Call, Outcome
+from secondsight.operators.tape.rules import CONSTANT, DETACH, RULES, Call, Outcome, Placed
 from secondsight.operators.tape.tape import Node, Tape, memory_of
 
 
@@ -60,6 +60,7 @@ class Recorder(TorchDispatchMode):
         self.constant = {f"aten.{name}" for name in CONSTANT if not (independent and name == DETACH)}
         self.slots = WeakIdKeyDictionary()
         self.slots[x] = 0
+        self.axes = WeakIdKeyDictionary()
         self.nodes: list[Node] = []
         self.sizes = [x.nbytes]
         self.held: set[int] = set()
@@ -74,7 +75,7 @@ class Recorder(TorchDispatchMode):
         """Run one operation, and write down its step."""
         if self.unknown:
             return func(*args, **(kwargs or {}))
-        call = Call(func, args, kwargs or {}, self.slots)
+        call = Call(func, args, kwargs or {}, self.slots, self.axes)
         if not self._understood(call):
             self.unknown = call.name
         return call.result
@@ -94,37 +95,46 @@ class Recorder(TorchDispatchMode):
         before = [tensor.shape for tensor in call.inputs]
         slots = tuple(self.slots[tensor] for tensor in call.inputs)
         outcome = _outcome(call)
-        if outcome is None:
+        # Only rules that place their results know of inputs along another dimension than the first.
+        if outcome is None or (call.axis and not isinstance(outcome, Placed)):
             return False
+        if any(self.axes.get(tensor, 0) != call.axis for tensor in call.inputs):
+            return False
+        axis = outcome.axis if isinstance(outcome, Placed) else 0
+        outcome = outcome.steps if isinstance(outcome, Placed) else outcome
         if outcome == "constant":
             return call.name in self.constant and not call.written
         if outcome == "same":
             result = _first_result(call)
             self.slots[result] = slots[0]
             return self._is_batch(result) and result.shape == before[0]
-        steps, results = (outcome, call.result) if isinstance(outcome, list) else ([outcome], [_first_result(call)])
-        if not all(self._is_batch(result) for result in results):
+        steps = outcome if isinstance(outcome, list) else [outcome]
+        several = isinstance(outcome, list) and not isinstance(call.result, Tensor)
+        results = call.result if several else [_first_result(call)]
+        if not all(self._is_batch(result, axis) for result in results):
             return False
         for step, result in zip(steps, results, strict=True):
-            self._write(step, slots, result)
+            self._write(step, slots, result, axis)
         static = () if steps[0].shape_only else _static([*call.arguments, *call.named.values()])
-        self.signature.append((call.name, slots, static, [self._lengths(shape) for shape in before]))
+        self.signature.append((call.name, slots, static, [self._lengths(shape, call.axis) for shape in before]))
         return True
 
-    def _write(self, step: Step, slots: tuple[int, ...], result: Tensor) -> None:
+    def _write(self, step: Step, slots: tuple[int, ...], result: Tensor, axis: int) -> None:
         self.slots[result] = len(self.sizes)
+        if axis:
+            self.axes[result] = axis
         self.nodes.append(Node(step, slots, len(self.sizes)))
         self.sizes.append(result.nbytes)
         self.held.update(memory_of(tensor) for tensor in step.tensors())
-        self.signature.append(self._lengths(result.shape))
+        self.signature.append(self._lengths(result.shape, axis))
 
-    def _lengths(self, shape: torch.Size) -> tuple[int, ...]:
+    def _lengths(self, shape: torch.Size, axis: int) -> tuple[int, ...]:
         """A shape without the number of inputs."""
-        return (shape[0] // self.n, *shape[1:])
+        return tuple(length // self.n if i == axis else length for i, length in enumerate(shape))
 
-    def _is_batch(self, result: Tensor) -> bool:
+    def _is_batch(self, result: Tensor, axis: int = 0) -> bool:
         alike = result.dtype == self.x.dtype and result.device == self.x.device
-        return alike and result.ndim > 0 and result.shape[0] % self.n == 0
+        return alike and result.ndim > 0 and result.shape[axis] % self.n == 0
 
     def _is_shared(self, tensor: Tensor) -> bool:
         """Whether overwriting this tensor would change another one that matters."""
@@ -136,7 +146,7 @@ class Recorder(TorchDispatchMode):
         """Make the tape that ends in the logits. None: an operation had no rule."""
         if self.unknown or not isinstance(logits, Tensor) or logits not in self.slots:
             return None
-        if logits.ndim != 2 or len(logits) != self.n:
+        if logits.ndim != 2 or len(logits) != self.n or logits in self.axes:
             return None
         output = self.slots[logits]
         signature = hash(repr((self.signature, output)))

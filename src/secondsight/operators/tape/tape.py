@@ -1,19 +1,20 @@
-"""A piecewise-linear network at given inputs, written down as the linear map that it is there.
+"""A network at given inputs, written down as the steps that it takes there.
 
 The steps in order are W' (the tangent pass). Their transposes in reverse are W (the vector-Jacobian product). Neither
-runs the network again, and of its activations only masks are kept.
+runs the network again. Of a piecewise-linear network only masks are kept. Curved steps keep the tangents that come to
+them, and bend the way back: then the two passes together are an exact product with the Hessian.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Step, layout
+from secondsight.operators.tape.linear_steps import Bend, Step, layout
 
 PASS_MEMORY = 2**28
 """Bytes that the tangents of several directions may take in one pass: a quarter of a gigabyte beside the network."""
@@ -65,6 +66,12 @@ class Tape:
                 needed.update(node.inputs)
                 self.nodes.insert(0, node)
         self.peak = self._peak(sizes)
+        self.kept = sum(sizes[slot] for node in self.nodes if node.step.curved for slot in node.inputs)
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """Whether no step is curved."""
+        return not any(node.step.curved for node in self.nodes)
 
     @property
     def nbytes(self) -> int:
@@ -76,6 +83,11 @@ class Tape:
         """How many directions are fast in one pass."""
         return max(1, min(DIRECTIONS, PASS_MEMORY // self.peak))
 
+    @property
+    def curved_directions(self) -> int:
+        """The same where the tangents of curved steps are kept."""
+        return max(1, min(DIRECTIONS, PASS_MEMORY // (self.peak + self.kept)))
+
     def _peak(self, sizes: list[int]) -> int:
         """Find the most bytes of tangents that one direction needs at a time."""
         live, peak = sizes[0], sizes[0]
@@ -86,11 +98,19 @@ class Tape:
         return peak
 
     @torch.no_grad()
-    def forward(self, v: Tensor) -> Tensor:
-        """Compute W'v: the change (k, n, classes) of the logits along directions (k, n or 1, *shape)."""
+    def forward(self, v: Tensor, kept: dict[int, tuple[Tensor, ...]] | None = None) -> Tensor:
+        """Compute W'v: the change (k, n, classes) of the logits along directions (k, n or 1, *shape).
+
+        Args:
+            v: the directions.
+            kept: takes the tangents that come to each curved step, by the number of its output. None: not wanted.
+        """
         start = v.expand(len(v), *self.shape).flatten(0, 1)
         live = {0: (start.contiguous(memory_format=layout(start)), False)}
         for node in self.nodes:
+            if kept is not None and node.step.curved:
+                kept[node.output] = tuple(live[slot][0] for slot in node.inputs)
+                live |= {slot: (live[slot][0], False) for slot in node.inputs}
             first = node.inputs[0]
             may_overwrite = live[first][1] and first in node.last and node.inputs.count(first) == 1
             result = node.step.forward(may_overwrite, *(live[slot][0] for slot in node.inputs))
@@ -106,8 +126,16 @@ class Tape:
         return live[self.output][0].reshape(len(v), *self.logits.shape)
 
     @torch.no_grad()
-    def transpose(self, u: Tensor) -> Tensor:
-        """Compute W u at each input, (k, n, *shape), for class weights (k, n, classes)."""
+    def transpose(
+        self, u: Tensor, bends: Mapping[int, Bend] | None = None, kept: Mapping[int, tuple[Tensor, ...]] | None = None
+    ) -> Tensor:
+        """Compute W u at each input, (k, n, *shape), for class weights (k, n, classes).
+
+        Args:
+            u: the class weights.
+            bends: what `bends` gave for the adjoint of the logits. Then it is added how W moves along some directions.
+            kept: what `forward` kept for these directions.
+        """
         live = {self.output: (u.flatten(0, 1), False)}
         for node in reversed(self.nodes):
             cotangent, may_overwrite = live.pop(node.output)
@@ -116,7 +144,24 @@ class Tape:
             for slot, part, same in zip(node.inputs, parts, passed_on, strict=True):
                 owned = (not same or (may_overwrite and sum(passed_on) == 1)) and not _overlaps_itself(part)
                 live[slot] = _sum(live[slot], (part, owned)) if slot in live else (part, owned)
+            if bends is not None and kept is not None and node.output in bends:
+                for slot, part in zip(node.inputs, bends[node.output](*kept[node.output]), strict=True):
+                    live[slot] = _sum(live[slot], (part, True))
         return live[0][0].reshape(len(u), *self.shape)
+
+    @torch.no_grad()
+    def bends(self, u: Tensor) -> dict[int, Bend]:
+        """Send the adjoint u (n, classes) of the logits back, and let each curved step say how it bends it."""
+        found: dict[int, Bend] = {}
+        live = {self.output: (u, False)}
+        for node in reversed(self.nodes):
+            adjoint, may_overwrite = live.pop(node.output)
+            if node.step.curved:
+                found[node.output], may_overwrite = node.step.bend(adjoint), False
+            for slot, part in zip(node.inputs, node.step.transpose(may_overwrite, adjoint), strict=True):
+                # Parts may share memory with the adjoint, which a bend may hold.
+                live[slot] = _sum(live[slot], (part, False)) if slot in live else (part, False)
+        return found
 
 
 def joined(tapes: Sequence[Tape]) -> Tape | None:
@@ -149,6 +194,7 @@ def changed(tape: Tape, nodes: list[Node], logits: Tensor) -> Tape:
     result.nodes, result.logits = nodes, logits
     result.shape = torch.Size((len(logits), *tape.shape[1:]))
     result.peak = tape.peak * len(logits) // len(tape.logits)
+    result.kept = tape.kept * len(logits) // len(tape.logits)
     return result
 
 

@@ -1,7 +1,15 @@
 """What each operation of torch does to tangents: one file for each family of operations."""
 
-from secondsight.operators.tape.rules import activations, arithmetic, layers, pooling, shapes
-from secondsight.operators.tape.rules.registry import RULES, Call, Outcome
+from secondsight.operators.tape.rules import (
+    activations,
+    arithmetic,
+    attention,
+    curved_activations,
+    layers,
+    pooling,
+    shapes,
+)
+from secondsight.operators.tape.rules.registry import RULES, Call, Outcome, Placed
 from secondsight.operators.tape.rules.shapes import CONSTANT, DETACH
 
 __all__ = [
@@ -10,8 +18,11 @@ __all__ = [
     "RULES",
     "Call",
     "Outcome",
+    "Placed",
     "activations",
     "arithmetic",
+    "attention",
+    "curved_activations",
     "layers",
     "pooling",
     "shapes",

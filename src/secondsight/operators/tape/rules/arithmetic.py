@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Add, Scale
+from secondsight.operators.tape.rules.attention import products
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
@@ -34,6 +35,8 @@ def _rsub(call: Call, a: Tensor, b: Tensor | float, alpha: float = 1) -> Outcome
 
 @rule("mul.Tensor", "mul.Scalar", only_first=False)
 def _mul(call: Call, a: Tensor | float, b: Tensor | float) -> Outcome:
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and call.depends(a) and call.depends(b):
+        return products(call, a, b)
     return _scaled(call, b if call.depends(a) else a)
 
 

@@ -6,6 +6,7 @@ Names and arguments are those of torch's own operations (aten), as they reach a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Literal
 
@@ -14,7 +15,16 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from secondsight.operators.tape.linear_steps import ByAutograd, Step
 
-Outcome = Step | list[Step] | Literal["same", "constant"] | None
+
+@dataclass(frozen=True)
+class Placed:
+    """Steps, one for each result, whose results have the inputs along dimension `axis`."""
+
+    steps: list[Step]
+    axis: int
+
+
+Outcome = Step | list[Step] | Placed | Literal["same", "constant"] | None
 """What a rule says of an operation: its step (one for each result); "same": its result has the tangent of its input;
 "constant": its result does not depend on x for autograd; None: the rule does not know this use of the operation."""
 
@@ -27,16 +37,23 @@ class Call:
         name: what torch calls the operation, without the underscore of its in-place version.
         written: the tensors that it overwrites.
         inputs: the arguments that depend on x.
+        axis: the dimension of the first of them that counts the inputs of the network.
     """
 
     def __init__(
-        self, function: Any, arguments: tuple[Any, ...], named: dict[str, Any], slots: WeakIdKeyDictionary
+        self,
+        function: Any,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        slots: WeakIdKeyDictionary,
+        axes: WeakIdKeyDictionary,
     ) -> None:
-        """Look at the arguments. `slots` has the tensors that depend on x."""
+        """Look at the arguments. `slots` has the tensors that depend on x, `axes` those that do not begin with it."""
         self.function, self.arguments, self.named = function, arguments, named
         self.name, in_place = _name(function)
         self.written = list(_tensors(arguments[:1] if in_place else [named.get("out")]))
         self.inputs = [tensor for tensor in _tensors([*arguments, *named.values()]) if tensor in slots]
+        self.axis: int = axes.get(self.inputs[0], 0) if self.inputs else 0
 
     @cached_property
     def result(self) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import ByAutograd, Cat, Reshape, Step
-from secondsight.operators.tape.rules.registry import Call, Outcome, rule
+from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
 
 
 @rule(
@@ -28,12 +28,40 @@ def _reshape(call: Call, x: Tensor, *shape: Any) -> Outcome:
 
 @rule("permute.default")
 def _permute(call: Call, x: Tensor, dims: list[int]) -> Outcome:
-    return call.by_autograd() if dims[0] % x.ndim == 0 else None
+    return _moved(call, x, [dim % x.ndim for dim in dims])
 
 
 @rule("transpose.int", "swapaxes.default")
 def _transpose(call: Call, x: Tensor, a: int, b: int) -> Outcome:
-    return call.by_autograd() if a % x.ndim and b % x.ndim else None
+    dims = list(range(x.ndim))
+    dims[a], dims[b] = dims[b], dims[a]
+    return _moved(call, x, dims)
+
+
+def _moved(call: Call, x: Tensor, dims: list[int]) -> Outcome:
+    """Permute dimensions. Tangents have the inputs first, wherever these are in the tensor."""
+    before = call.axis
+    after = dims.index(before)
+    step = ByAutograd(lambda tangent: tangent.movedim(0, before).permute(dims).movedim(after, 0), _shape(x, before))
+    return Placed([step], after)
+
+
+@rule("unbind.int")
+def _unbind(call: Call, x: Tensor, dim: int = 0) -> Outcome:
+    dim %= x.ndim
+    if dim == call.axis:
+        return None
+    return Placed([_picked(x, call.axis, dim, i) for i in range(x.shape[dim])], call.axis - (dim < call.axis))
+
+
+def _picked(x: Tensor, axis: int, dim: int, index: int) -> Step:
+    after = axis - (dim < axis)
+    function = lambda tangent: tangent.movedim(0, axis).select(dim, index).movedim(after, 0)  # noqa: E731
+    return ByAutograd(function, _shape(x, axis))
+
+
+def _shape(x: Tensor, axis: int) -> tuple[int, ...]:
+    return tuple(length for i, length in enumerate(x.shape) if i != axis)
 
 
 @rule("expand.default")
@@ -53,7 +81,10 @@ def _slice(call: Call, x: Tensor, dim: int = 0, *bounds: Any) -> Outcome:
 
 @rule("select.int")
 def _select(call: Call, x: Tensor, dim: int, index: int) -> Outcome:
-    return call.by_autograd() if dim % x.ndim else None
+    dim %= x.ndim
+    if dim == call.axis:
+        return None
+    return Placed([_picked(x, call.axis, dim, index)], call.axis - (dim < call.axis))
 
 
 @rule("split.Tensor", "split_with_sizes.default")

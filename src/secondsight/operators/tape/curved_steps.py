@@ -1,0 +1,246 @@
+"""Steps that are not linear: besides the tangent map and its transpose, how the transpose itself moves with the input.
+
+For y = F(a) with adjoint ybar (of the score whose Hessian is wanted, fixed at x), tangent a' and tangent ybar' of the
+adjoint, the tangent of the adjoint of a is
+
+    abar' = J' ybar' + (sum_j ybar_j Hessian of F_j) a'
+
+The first term is the transpose of the step. The second is what `bend` computes, and all that a Gauss-Newton matrix
+leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from secondsight.operators.tape.linear_steps import Bend, Step, by_direction
+
+
+@dataclass(eq=False)
+class AtInputs(Step):
+    """A step whose tensors have a row (or several) for each input."""
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Bytes of what was written down for these inputs."""
+        return sum(tensor.nbytes for tensor in self._rows().values())
+
+    def _rows(self) -> dict[str, Tensor]:
+        """The tensors that belong to the inputs, by name. Weights have other names."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("weight") is None}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    def joined(self, others: Sequence[Self]) -> Step | None:
+        """Join the rows. None: what is no row differs."""
+        rows = self._rows()
+        rest = [one.name for one in fields(self) if one.name not in rows]
+        if any(not _same(getattr(self, name), getattr(other, name)) for other in others for name in rest):
+            return None
+        steps = (self, *others)
+        return replace(self, **{name: torch.cat([getattr(step, name) for step in steps]) for name in rows})
+
+    def split(self, inputs: int) -> Sequence[Step]:
+        """Cut the rows."""
+        cut = {name: value.chunk(inputs) for name, value in self._rows().items()}
+        return [replace(self, **{name: pieces[i] for name, pieces in cut.items()}) for i in range(inputs)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a is b or torch.equal(a, b)
+    return a is b or callable(a) or bool(a == b)
+
+
+@dataclass(eq=False)
+class Elementwise(AtInputs):
+    """y = F(a), entry by entry.
+
+    Attributes:
+        slope: F'(a).
+        value: a itself, where F is curved.
+        second: computes F'' from a. None: F is linear on either side of its kinks.
+    """
+
+    slope: Tensor
+    value: Tensor | None = None
+    second: Callable[[Tensor], Tensor] | None = None
+
+    @property
+    def curved(self) -> bool:  # type: ignore[override]
+        """Whether F has a second derivative."""
+        return self.second is not None
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """Multiply with F'."""
+        tangent = by_direction(tangents[0], len(self.slope))
+        result = tangent.mul_(self.slope) if may_overwrite else tangent * self.slope
+        return result.flatten(0, 1)
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Do the same, because a diagonal is its own transpose."""
+        return (self.forward(may_overwrite, cotangent),)
+
+    def bend(self, adjoint: Tensor) -> Bend:
+        """F''(a) ybar a'."""
+        assert self.second is not None
+        assert self.value is not None
+        weights = self.second(self.value).mul_(adjoint)
+        return lambda a: ((by_direction(a, len(weights)) * weights).flatten(0, 1),)
+
+
+@dataclass(eq=False)
+class Multiply(AtInputs):
+    """y = a b, entry by entry. `spread` lists the dimensions along which a and b are repeated."""
+
+    curved = True
+
+    a: Tensor
+    b: Tensor
+    spread: tuple[list[int], list[int]]
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """a'b + ab'."""
+        a, b = (by_direction(tangent, len(self.a)) for tangent in tangents)
+        return torch.addcmul(a * self.b, self.a, b).flatten(0, 1)
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """(b ybar, a ybar), summed over repeated dimensions."""
+        cotangent = by_direction(cotangent, len(self.a))
+        return self._summed(cotangent * self.b, cotangent * self.a)
+
+    def bend(self, adjoint: Tensor) -> Bend:
+        """(ybar b', ybar a')."""
+
+        def bent(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+            a, b = (by_direction(tangent, len(adjoint)) for tangent in (a, b))
+            return self._summed(adjoint * b, adjoint * a)
+
+        return bent
+
+    def _summed(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        pairs = zip((part.flatten(0, 1) for part in parts), self.spread, strict=True)
+        return tuple(part.sum(dims, keepdim=True) if dims else part for part, dims in pairs)
+
+
+@dataclass(eq=False)
+class MatrixProducts(AtInputs):
+    """Y = AB for each of many matrices."""
+
+    curved = True
+
+    a: Tensor
+    b: Tensor
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """A'B + AB'."""
+        a, b = (by_direction(tangent, len(self.a)) for tangent in tangents)
+        return (a @ self.b + self.a @ b).flatten(0, 1)
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """(Ybar B^T, A^T Ybar)."""
+        cotangent = by_direction(cotangent, len(self.a))
+        return (cotangent @ self.b.mT).flatten(0, 1), (self.a.mT @ cotangent).flatten(0, 1)
+
+    def bend(self, adjoint: Tensor) -> Bend:
+        """(Ybar B'^T, A'^T Ybar)."""
+
+        def bent(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+            a, b = (by_direction(tangent, len(adjoint)) for tangent in (a, b))
+            return (adjoint @ b.mT).flatten(0, 1), (a.mT @ adjoint).flatten(0, 1)
+
+        return bent
+
+
+@dataclass(eq=False)
+class Softmax(AtInputs):
+    """s = softmax(a) along one dimension, counted from the end."""
+
+    curved = True
+
+    s: Tensor
+    dim: int
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """s (a' - <s, a'>)."""
+        return self._times(by_direction(tangents[0], len(self.s))).flatten(0, 1)
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Do the same, because the matrix is symmetric."""
+        return (self.forward(may_overwrite, cotangent),)
+
+    def bend(self, adjoint: Tensor) -> Bend:
+        """s' (ybar - <s, ybar>) - s <s', ybar>."""
+        centred = adjoint - self._mean(adjoint)
+
+        def bent(a: Tensor) -> tuple[Tensor, ...]:
+            change = self._times(by_direction(a, len(self.s)))
+            # <s', ybar> = <s', ybar - <s, ybar>>, because the entries of s' add up to 0.
+            bent = change.mul_(centred)
+            return (torch.addcmul(bent, self.s, bent.sum(self.dim, keepdim=True), value=-1).flatten(0, 1),)
+
+        return bent
+
+    def _mean(self, values: Tensor) -> Tensor:
+        return (self.s * values).sum(self.dim, keepdim=True)
+
+    def _times(self, values: Tensor) -> Tensor:
+        weighted = self.s * values
+        return torch.addcmul(weighted, self.s, weighted.sum(self.dim, keepdim=True), value=-1)
+
+
+@dataclass(eq=False)
+class Normalise(AtInputs):
+    """Layer and group norm: y = w z with z = (a - mean) / sd, over the last dimension of a view of a.
+
+    Attributes:
+        z: the normalised values, in the view.
+        inverse: 1 / sd.
+        weight: w, in the view, or None for 1.
+        view: the shape of one row of the view.
+    """
+
+    curved = True
+
+    z: Tensor
+    inverse: Tensor
+    view: tuple[int, ...]
+    weight: Tensor | None = field(default=None, metadata={"weight": True})
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """w (a' - mean a' - z mean(z a')) / sd."""
+        return self._weighted(self._centred(self._viewed(tangents[0]))).reshape(tangents[0].shape)
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """The same with w first, because the rest is symmetric."""
+        return (self._centred(self._weighted(self._viewed(cotangent))).reshape(cotangent.shape),)
+
+    def bend(self, adjoint: Tensor) -> Bend:
+        """-(z' q + z mean(u z') + abar sd') / sd with u = w ybar, q = mean(u z), sd' = mean(z a')."""
+        u = self._weighted(self._viewed(adjoint))[0]
+        q, adjoint_of_a = _mean(u * self.z), self._centred(u)
+
+        def bent(a: Tensor) -> tuple[Tensor, ...]:
+            tangent = self._viewed(a)
+            change = self._centred(tangent)
+            total = change * q + self.z * _mean(u * change) + adjoint_of_a * _mean(self.z * tangent)
+            return (total.mul_(-self.inverse).reshape(a.shape),)
+
+        return bent
+
+    def _viewed(self, values: Tensor) -> Tensor:
+        return values.reshape(-1, len(self.z), *self.view)
+
+    def _weighted(self, values: Tensor) -> Tensor:
+        return values if self.weight is None else values * self.weight
+
+    def _centred(self, values: Tensor) -> Tensor:
+        return (values - _mean(values)).addcmul_(self.z, _mean(self.z * values), value=-1).mul_(self.inverse)
+
+
+def _mean(values: Tensor) -> Tensor:
+    return values.mean(-1, keepdim=True)

@@ -1,0 +1,100 @@
+"""Activations that are curved: their slope at the input is written down, their second derivative waits to be needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from secondsight.operators.tape.curved_steps import Elementwise
+from secondsight.operators.tape.linear_steps import aten, layout
+from secondsight.operators.tape.rules.registry import Call, Outcome, rule
+
+Function = Callable[[Tensor], Tensor]
+"""An elementwise function of torch."""
+
+
+@rule("gelu.default")
+def _gelu(call: Call, x: Tensor, approximate: str = "none") -> Outcome:
+    slope = aten.gelu_backward(torch.ones_like(x), x, approximate=approximate)
+    return _curved(call, x, slope, lambda a: functional.gelu(a, approximate=approximate))
+
+
+@rule("silu.default")
+def _silu(call: Call, x: Tensor) -> Outcome:
+    return _curved(call, x, aten.silu_backward(torch.ones_like(x), x), functional.silu)
+
+
+@rule("mish.default")
+def _mish(call: Call, x: Tensor) -> Outcome:
+    return _curved(call, x, aten.mish_backward(torch.ones_like(x), x), functional.mish)
+
+
+@rule("sigmoid.default")
+def _sigmoid(call: Call, x: Tensor) -> Outcome:
+    return _curved(call, x, aten.sigmoid_backward(torch.ones_like(x), x.sigmoid()), torch.sigmoid)
+
+
+@rule("tanh.default")
+def _tanh(call: Call, x: Tensor) -> Outcome:
+    return _curved(call, x, aten.tanh_backward(torch.ones_like(x), x.tanh()), torch.tanh)
+
+
+@rule("softplus.default")
+def _softplus(call: Call, x: Tensor, beta: float = 1, threshold: float = 20) -> Outcome:
+    slope = aten.softplus_backward(torch.ones_like(x), x, beta, threshold)
+    return _curved(call, x, slope, lambda a: functional.softplus(a, beta, threshold))
+
+
+@rule("elu.default")
+def _elu(call: Call, x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Outcome:
+    slope = aten.elu_backward(torch.ones_like(x), alpha, scale, input_scale, False, x)
+    return _curved(call, x, slope, lambda a: aten.elu(a, alpha, scale, input_scale))
+
+
+@rule("celu.default")
+def _celu(call: Call, x: Tensor, alpha: float = 1) -> Outcome:
+    return _elu(call, x, alpha, 1, 1 / alpha)
+
+
+@rule("exp.default")
+def _exp(call: Call, x: Tensor) -> Outcome:
+    return _curved(call, x, x.exp(), torch.exp)
+
+
+@rule("pow.Tensor_Scalar")
+def _pow(call: Call, x: Tensor, exponent: float) -> Outcome:
+    slope = exponent * x.pow(exponent - 1)
+    return _curved(call, x, slope, lambda a: a.pow(exponent)) if bool(torch.isfinite(slope).all()) else None
+
+
+@rule("hardswish.default")
+def _hardswish(call: Call, x: Tensor) -> Outcome:
+    slope = aten.hardswish_backward(torch.ones_like(x), x)
+    # torch has no second derivative of it.
+    return _step(call, x, slope, lambda a: ((a > -3) & (a < 3)).to(a.dtype) / 3)
+
+
+@rule("hardsigmoid.default")
+def _hardsigmoid(call: Call, x: Tensor) -> Outcome:
+    slope = aten.hardsigmoid_backward(torch.ones_like(x), x)
+    return Elementwise(slope.contiguous(memory_format=layout(x)))
+
+
+def _curved(call: Call, x: Tensor, slope: Tensor, function: Function) -> Outcome:
+    return _step(call, x, slope, lambda a: _second_derivative(function, a))
+
+
+def _step(call: Call, x: Tensor, slope: Tensor, second: Function) -> Outcome:
+    value = x.detach().clone() if call.written else x.detach()
+    form = layout(x)
+    return Elementwise(slope.contiguous(memory_format=form), value.contiguous(memory_format=form), second)
+
+
+def _second_derivative(function: Function, a: Tensor) -> Tensor:
+    with torch.enable_grad():
+        leaf = a.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(function(leaf).sum(), leaf, create_graph=True)
+        return torch.autograd.grad(slope.sum(), leaf)[0]

@@ -1,0 +1,267 @@
+"""Tapes with curvature against dense float64 second derivatives, and what a product with them costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import secondsight as ss
+from cases import CURVED, Case, lively
+from reference import hessian
+from secondsight.model import diagnosis
+from secondsight.operators.exact_hessian import ExactHessian
+from secondsight.operators.gauss_newton import GaussNewton
+from secondsight.operators.hessian_choice import choose_hessian
+from secondsight.operators.linearisation import linearise
+from secondsight.operators.tape.curved_steps import Elementwise
+from secondsight.operators.tape.recorder import record_tape
+from secondsight.operators.tape.rules import curved_activations
+from secondsight.operators.tape.tape import Tape, joined, split
+from secondsight.operators.tape_jacobian import TapeJacobian
+from test_tape import assert_right, module, normal, recorded, tapped
+
+# torch's own hard-sigmoid has a slope of 1/6 in float32.
+TIGHT = {"rtol": 1e-6, "atol": 1e-8}
+Layer = Callable[[Tensor], Tensor]
+
+
+class Gate(nn.Module):
+    """Squeeze and excite."""
+
+    def __init__(self, gate: Layer) -> None:
+        super().__init__()
+        self.narrow, self.wide, self.gate = nn.Conv2d(4, 2, 1), nn.Conv2d(2, 4, 1), gate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.gate(self.wide(self.narrow(x.mean((2, 3), keepdim=True)).relu()))
+
+
+class Heads(nn.Module):
+    """Self-attention in the manner of timm: one matrix for queries, keys and values, which are unbound."""
+
+    def __init__(self, fused: bool) -> None:
+        super().__init__()
+        self.all, self.out, self.fused = nn.Linear(6, 18), nn.Linear(6, 6), fused
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, tokens, _ = x.shape
+        q, k, v = self.all(x).reshape(n, tokens, 3, 2, 3).permute(2, 0, 3, 1, 4).unbind(0)
+        if self.fused:
+            y = functional.scaled_dot_product_attention(q, k, v)
+        else:
+            y = (q * 3**-0.5 @ k.transpose(-2, -1)).softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(n, tokens, 6))
+
+
+def in_place(function: Callable[..., Tensor]) -> Layer:
+    return lambda x: function(x * 1.0, inplace=True)
+
+
+LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
+    **{
+        name: (getattr(functional, name), (6,))
+        for name in ("gelu", "silu", "mish", "sigmoid", "tanh", "softplus", "elu", "selu", "celu", "hardswish")
+    },
+    "gelu-tanh": (lambda x: functional.gelu(x, approximate="tanh"), (6,)),
+    "softplus-beta": (lambda x: functional.softplus(x, beta=3), (6,)),
+    "hardsigmoid": (functional.hardsigmoid, (6,)),
+    **{f"{name}-in-place": (in_place(getattr(functional, name)), (2, 3, 3)) for name in ("silu", "elu", "hardswish")},
+    "exp": (torch.exp, (5,)),
+    "square": (lambda x: x**2, (5,)),
+    "cube": (lambda x: x.pow(3), (5,)),
+    "product-with-itself": (lambda x: x * x, (5,)),
+    "product": (lambda x: x.sigmoid() * (2 * x + 1), (5,)),
+    "product-spread": (lambda x: x * x.mean(2, keepdim=True).tanh(), (2, 4)),
+    "gate": (module(Gate(torch.sigmoid)), (4, 3, 3)),
+    "gate-hard": (module(Gate(functional.hardsigmoid)), (4, 3, 3)),
+    "softmax": (lambda x: x.softmax(1), (5,)),
+    "softmax-inside": (lambda x: (2 * x).softmax(1), (4, 3)),
+    "layer-norm": (module(nn.LayerNorm(5)), (3, 5)),
+    "layer-norm-plain": (nn.LayerNorm((3, 4), elementwise_affine=False), (2, 3, 4)),
+    "layer-norm-one-row": (module(nn.LayerNorm(7)), (7,)),
+    "group-norm": (module(nn.GroupNorm(2, 4)), (4, 3, 2)),
+    "group-norm-plain": (nn.GroupNorm(3, 3, affine=False), (3, 5)),
+    "matrices": (lambda x: x @ x.transpose(1, 2), (3, 4)),
+    "heads": (module(Heads(fused=False)), (5, 6)),
+    "heads-fused": (module(Heads(fused=True)), (5, 6)),
+    "twice": (lambda x: functional.silu(functional.gelu(x * 2) * x - x.tanh()), (5,)),
+    "used-again": (lambda x: x.tanh() + x.tanh().relu() * x, (5,)),
+    "kept-tangents-are-not-overwritten": (lambda x: (x * 2).tanh() + functional.relu_(x * 2), (5,)),
+}
+"""Layers, and the shape of their inputs."""
+
+
+def hard(x: Tensor) -> Tensor:
+    return (x / 6 + 0.5).clamp(0, 1)
+
+
+WRITTEN_OUT: dict[str, Layer] = {
+    "hardswish": lambda x: x * hard(x),
+    "hardswish-in-place": lambda x: x * hard(x),
+    "hardsigmoid": hard,
+    "gate-hard": module(Gate(hard)),
+}
+"""Layers that torch cannot differentiate twice, in operations that it can."""
+
+
+def hessians(model: ss.Classifier, x: Tensor, u: Tensor) -> Tensor:
+    """The Hessian of u'f at each input: (inputs, features, features)."""
+
+    def score(z: Tensor, weights: Tensor) -> Tensor:
+        return (model.logits(z[None])[0] * weights).sum()
+
+    size = x[0].numel()
+    with model.ready():
+        found = [torch.autograd.functional.hessian(lambda z, w=w: score(z, w), z) for z, w in zip(x, u, strict=True)]
+    return torch.stack(found).reshape(len(x), size, size)
+
+
+def assert_curved(tape: Tape, wanted: Tensor, x: Tensor, u: Tensor, directions: int = 3) -> None:
+    v = normal(directions, *x.shape, seed=4)
+    before = v.clone()
+    bends = tape.bends(u)
+    for _ in range(2):
+        kept: dict[int, tuple[Tensor, ...]] = {}
+        change = tape.forward(v, kept)
+        found = tape.transpose(torch.zeros_like(change), bends, kept)
+        torch.testing.assert_close(found.flatten(2), torch.einsum("nde,kne->knd", wanted, v.flatten(2)), **TIGHT)
+        assert torch.equal(v, before)
+        assert torch.equal(change, tape.forward(v))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("inputs", [1, 3])
+def test_first_and_second_derivatives(name: str, inputs: int) -> None:
+    layer, shape = LAYERS[name]
+    model, x, u = tapped(layer, shape), normal(inputs, *shape, seed=6), normal(inputs, 3, seed=7)
+    tape = recorded(model, x)
+    assert tape is not None
+    assert tape.piecewise_linear == (name == "hardsigmoid")
+    assert_right(tape, model, x)
+    wanted = hessians(tapped(WRITTEN_OUT.get(name, layer), shape), x, u)
+    assert_curved(tape, wanted, x, u)
+    # Taken apart and joined again, it is the same.
+    again = joined(split(tape))
+    assert again is not None
+    assert_curved(again, wanted, x, u)
+    for i, one in enumerate(split(tape)):
+        assert_curved(one, wanted[i : i + 1], x[i : i + 1], u[i : i + 1])
+
+
+@pytest.mark.parametrize("case", [case for case in CURVED if case.name != "attention"], ids=str)
+def test_products_with_the_hessian_of_the_loss(case: Case) -> None:
+    model = case.classifier()
+    with model.ready():
+        linear = linearise(model, case.x[None], record=True)
+        assert isinstance(linear.jacobian, TapeJacobian)
+        hessian_class, notes = choose_hessian(linear)
+        assert (hessian_class, notes) == (ExactHessian, [])
+        H = hessian_class(linear)
+        rows = normal(3, H.size, seed=8) * torch.tensor([[1.0], [1e-9], [1e9]], dtype=torch.float64)
+        wanted = hessian(case.net, case.x, linear.target)
+        torch.testing.assert_close(H.times_rows(rows), rows @ wanted, rtol=1e-9, atol=1e-20)
+
+
+def test_networks_of_many_layers_are_recorded_without_a_pass_for_each_product() -> None:
+    """Counted: one pass to record, one each to check for randomness and derivatives, none for any product."""
+    calls = 0
+
+    class Counted(nn.Sequential):
+        def forward(self, x: Tensor) -> Tensor:
+            nonlocal calls
+            calls += 1
+            return super().forward(x)
+
+    net = lively(Counted(nn.Linear(6, 9), nn.GELU(), nn.LayerNorm(9), nn.Linear(9, 4)), 3)
+    model = ss.Classifier(net, input_shape=(6,))
+    first = ss.explain(model, normal(6, seed=1).sigmoid())
+    assert first.curvature == "exact"
+    calls = 0
+    second = ss.explain(model, normal(6, seed=2).sigmoid())
+    assert (calls, second.curvature) == (1, "exact")
+    assert second.products >= 3
+
+
+@pytest.mark.parametrize("method", ["caso", "smooth-caso(n=3)"])
+def test_maps_are_those_of_double_backward(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CURVED[0]
+    on_tape = ss.explain(case.classifier(), case.x, method)
+    monkeypatch.setattr(TapeJacobian, "curvature_agrees", lambda self: False)
+    by_autograd = ss.explain(case.classifier(), case.x, method)
+    assert on_tape.curvature == by_autograd.curvature == "exact"
+    assert on_tape.certificate.holds
+    torch.testing.assert_close(on_tape.delta, by_autograd.delta, rtol=1e-4, atol=1e-7)
+
+
+def test_a_batch_gives_what_its_items_give() -> None:
+    case = CURVED[0]
+    inputs = [case.x, case.x.flip(0), case.x / 2]
+    together = ss.explain(case.classifier(), inputs)
+    for x, found in zip(inputs, together, strict=True):
+        alone = ss.explain(case.classifier(), x)
+        torch.testing.assert_close(found.delta, alone.delta, rtol=1e-4, atol=1e-8)
+
+
+def test_a_wrong_second_derivative_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check is of what the steps bend, not of a product that Gauss-Newton's part may dominate."""
+    right = curved_activations._second_derivative
+    monkeypatch.setattr(curved_activations, "_second_derivative", lambda function, a: 1.05 * right(function, a))
+    case = CURVED[0]
+    model = case.classifier()
+    found = ss.explain(model, case.x)
+    assert not model.facts.recordable
+    assert found.curvature == "exact"
+    monkeypatch.undo()
+    torch.testing.assert_close(found.delta, ss.explain(case.classifier(), case.x).delta, rtol=1e-4, atol=1e-7)
+
+
+def test_where_torch_has_no_second_derivative_differences_check() -> None:
+    net = lively(nn.Sequential(nn.Linear(6, 12), nn.Hardswish(), nn.Linear(12, 4)), 5)
+    model, x = ss.Classifier(net, input_shape=(6,)), normal(6, seed=3)
+    found = ss.explain(model, x)
+    assert (found.curvature, found.notes) == ("exact", ())
+    assert found.certificate.holds
+
+    def written_out(x: Tensor) -> Tensor:
+        y = net[0](x)
+        return net[2](y * (y / 6 + 0.5).clamp(0, 1))
+
+    twin = ss.explain(ss.Classifier(written_out, input_shape=(6,)), x)
+    torch.testing.assert_close(found.delta, twin.delta, rtol=1e-4, atol=1e-7)
+
+
+def test_the_twin_of_the_check_is_right() -> None:
+    case = CURVED[0]
+    model, x = case.classifier(), case.x[None]
+    u, v = normal(1, 4, seed=1), normal(*x.shape, seed=2)
+    with model.ready():
+        (own,) = diagnosis.second_derivatives(model, x, u, v)
+    torch.testing.assert_close(own.flatten(1)[0], hessians(model, x, u)[0] @ v.flatten(), **TIGHT)
+
+
+def test_gauss_newton_on_the_same_tape() -> None:
+    case = CURVED[0]
+    model = case.classifier()
+    with model.ready():
+        linear = linearise(model, case.x[None], record=True)
+        hessian_class, _ = choose_hessian(linear, "gauss-newton")
+    assert hessian_class is GaussNewton
+    assert linear.jacobian.shareable
+    found = ss.explain(model, case.x, ss.CASO(curvature="gauss-newton"))
+    assert (found.curvature, found.certificate.holds) == ("gauss-newton", True)
+
+
+def test_curved_steps_tell_their_bytes() -> None:
+    values: Any = torch.zeros(2, 5)
+    assert Elementwise(values).nbytes == values.nbytes
+    assert Elementwise(values, values, torch.sin).nbytes == 2 * values.nbytes
+    model = tapped(torch.tanh, (5,))
+    with model.ready():
+        tape = record_tape(model, normal(2, 5))
+    assert tape is not None
+    assert tape.kept == 2 * 5 * 8
