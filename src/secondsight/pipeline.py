@@ -66,9 +66,8 @@ def explain_one(model: Classifier, x: Tensor, request: Request[Any]) -> Explanat
         return baseline(model, x, request)
     watch = CoreWatch(x.device)
     linear = linearise(model, x[None], request.target, record=isinstance(request.method, (CASO, Picture)))
-    surrogate = surrogate_at(linear, request)
     with one_thread(when=watch.is_busy()):
-        return maximise(surrogate)
+        return maximise(surrogate_at(linear, request))
 
 
 def surrogate_at(linear: Linearisation, request: Request[CAFO]) -> Surrogate:

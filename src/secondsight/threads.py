@@ -1,8 +1,8 @@
 """Torch's threads on a busy machine.
 
-Torch's threads wait for each other at the end of every operation. Where another program has the cores, each such wait
-may take a turn of the scheduler. The solver has thousands of operations that are too short for that. On a busy machine
-it takes one thread, and only the passes through the network take all.
+Torch's threads wait for each other at the end of every operation, and keep their cores while they wait. Where another
+program has the cores, too, each of these waits may last as long as a turn of the scheduler: a map of thousands of
+operations has taken forty times as long. One thread waits for nobody.
 """
 
 from __future__ import annotations
@@ -10,15 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 import torch
 
 BUSY = 0.8
 """A thread that computes has a core to itself nearly all the time. Below this share, another program has it, too."""
-
-_user: ContextVar[int | None] = ContextVar("_user", default=None)
-"""The number of threads that the user has set, while there are fewer."""
 
 
 class CoreWatch:
@@ -37,29 +33,13 @@ class CoreWatch:
 
 @contextmanager
 def one_thread(when: bool) -> Iterator[None]:
-    """Let torch have one thread, if wanted, except within `all_threads`. The number is restored, also after errors."""
+    """Let torch have one thread, if wanted. The number that the user has set is restored, also after errors."""
     threads = torch.get_num_threads()
     if not when or threads == 1:
         yield
         return
-    token = _user.set(threads)
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
-        _user.reset(token)
-
-
-@contextmanager
-def all_threads() -> Iterator[None]:
-    """Let torch have the threads that the user has set."""
-    threads = _user.get()
-    if threads is None:
-        yield
-        return
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(1)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from secondsight.operators.base import SymmetricOperator
-from secondsight.threads import all_threads
 
 
 class MeteredOperator(SymmetricOperator):
@@ -54,8 +53,7 @@ class MeteredOperator(SymmetricOperator):
         products = torch.zeros_like(rows)
         filled = rows.any(1)
         if bool(filled.any()):
-            with all_threads():
-                products[filled] = self.operator.times_rows(rows[filled]) / self.unit
+            products[filled] = self.operator.times_rows(rows[filled]) / self.unit
             self.taken += int(filled.sum())
             if self.report is not None:
                 self.report(self.taken)
