@@ -158,6 +158,18 @@ def certificates_table(data: Data) -> list[str]:
     return markdown(["", *(f'"{basis}"' for basis in bases)], rows)
 
 
+def load_table(data: Data) -> list[str]:
+    """How much another program slows maps, beside how much it slows gradients."""
+    rows = []
+    for network, name in NETWORKS.items():
+        f = lookup(data, f"load.{network}")
+        ratio = f"{f['ratio']:.2f}, {f['low']:.2f} to {f['high']:.2f}"
+        verdict = "shown" if f["high"] <= f["limit"] else "not shown"
+        rows.append((name, f"{f['gradient']:.1f}", f"{f['explain']:.1f}", ratio, f"{f['limit']:g}", verdict))
+    titles = ["times as long", "gradient", "`caso` map", "ratio, 95 %", "at most", "within that"]
+    return markdown(titles, rows)
+
+
 def _share(share: float) -> str:
     return f"{share:.0%}".replace("%", " %") if share else ""
 
@@ -181,6 +193,7 @@ TABLES: dict[str, Callable[[Data], list[str]]] = {
     "startup.imports": imports_table,
     "startup.cold": cold_table,
     "certificates": certificates_table,
+    "load": load_table,
 }
 """The tables by the names that markers have."""
 

@@ -20,6 +20,7 @@ class NetworkFacts:
         piecewise_linear: the user's word that the logits are piecewise linear in the input, or that they are not; None:
             the user has not said. What is found out is not kept here, because it is found out at each input.
         recordable: whether its passes leave a tape (operators/tape).
+        unknown_operation: the first operation of its last recording that has no rule, by torch's name.
         trusted_tapes: the signatures of its tapes that agreed with autograd's derivatives.
         trusted_curvature: the signatures of its tapes whose second derivatives agreed.
         jvp_way: the first way to a Jacobian-vector product that has not failed.
@@ -31,6 +32,7 @@ class NetworkFacts:
     mixes_inputs: bool | None = None
     piecewise_linear: bool | None = None
     recordable: bool = True
+    unknown_operation: str = ""
     trusted_tapes: set[int] = field(default_factory=set)
     trusted_curvature: set[int] = field(default_factory=set)
     jvp_way: JvpWay = "forward mode"

@@ -178,6 +178,9 @@ def jacobian_at(model: Classifier, x: Tensor, record: bool) -> Jacobian:
         if taped is not None:
             return taped
     jacobian = AutogradJacobian(model, x)
+    if record and model.facts.unknown_operation:
+        name = model.facts.unknown_operation.removeprefix("aten.")
+        jacobian.notes.append(f"{name} has no rule of the tape: products were taken by autograd, which takes longer")
     refuse_randomness(model, jacobian.x, jacobian.logits)
     if jacobian.constant:
         refuse_hidden_dependence(model, jacobian.x[:1])

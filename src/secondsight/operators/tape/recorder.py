@@ -33,6 +33,7 @@ def record_tape(model: Classifier, x: Tensor, independent: bool = False) -> Tape
     """
     x = x.detach().clone()
     recorder = Recorder(x, independent)
+    model.facts.unknown_operation = ""
     try:
         with recorder:
             logits = model.logits(x)
@@ -41,6 +42,7 @@ def record_tape(model: Classifier, x: Tensor, independent: bool = False) -> Tape
     except RuntimeError:
         # Perhaps only the recording failed. If the network failed, it will fail again without it.
         return None
+    model.facts.unknown_operation = recorder.unknown
     return recorder.tape(logits)
 
 
