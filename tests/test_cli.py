@@ -485,6 +485,15 @@ def test_help_and_models(capsys: pytest.CaptureFixture[str]) -> None:
     assert "resnet50-v1@FILE.safetensors" in listed
 
 
+def test_models_can_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "--check", "efficientnet-lite0"]) == 0
+    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert lines["products"] == "on a tape: a product runs no network"
+    assert lines["Hessian"] == "Gauss-Newton"
+    assert "certified (estimated)" in lines["one map"]
+    assert main(["models", "--check", "nothing"]) == 2
+
+
 def test_a_narrow_terminal_gets_every_cell_whole() -> None:
     record = {
         "photograph": "a photograph with a long name.png",

@@ -265,3 +265,13 @@ def test_curved_steps_tell_their_bytes() -> None:
         tape = record_tape(model, normal(2, 5))
     assert tape is not None
     assert tape.kept == 2 * 5 * 8
+
+
+@pytest.mark.parametrize("method", ["caso", "smooth-caso(n=2)"])
+def test_an_operation_without_a_rule_is_named(method: str) -> None:
+    net = lively(nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 4)), 3)
+    model = ss.Classifier(lambda x: net[1](torch.sin(net[0](x))), input_shape=(6,))
+    for _ in range(2):
+        e = ss.explain(model, normal(6, seed=1), method)
+        assert e.notes == ("sin.default has no rule of the tape: products were taken by autograd, which takes longer",)
+        assert (e.curvature, e.certificate.holds) == ("exact", True)

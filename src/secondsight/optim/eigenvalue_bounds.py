@@ -114,9 +114,21 @@ class Estimated(TopBound):
         """Add the margin. None can be given where many eigenvalues crowd the top and the margin is small."""
         spectrum = estimate(basis, psd)
         margin = max(0.0, lambda2 - spectrum.top_bound / 2)
-        if margin < UNSEEN * spectrum.top and size_beside_gradient(basis, margin) > CROWDED * spectrum.top:
+        if margin < UNSEEN * spectrum.top and _is_crowded(basis, spectrum.top, margin, psd):
             return Bounds(math.inf, spectrum.negative)
         return Bounds(spectrum.top_bound + margin, 0.0 if psd else spectrum.negative + margin)
+
+
+def _is_crowded(basis: KrylovBasis, top: float, margin: float, psd: bool) -> bool:
+    """Whether many eigenvalues may crowd the top.
+
+    H beside g is then large. An indefinite H is large there without that, because it has thousands of small eigenvalues
+    of either sign. There the next Ritz value must be near the top, too.
+    """
+    if size_beside_gradient(basis, margin) <= CROWDED * top:
+        return False
+    values = torch.linalg.eigvalsh(basis.projected())
+    return psd or len(values) < 2 or float(values[-2]) > (1 - UNSEEN) * top
 
 
 @dataclass

@@ -19,6 +19,13 @@ LEAST_PRODUCTS = {True: 3, False: 6}
 """The fewest products of an exploration, by whether H is semidefinite: g, a random probe and a look at what both found
 (with two, the bound of L was too low on a test network). An indefinite H has two ends to find: three blocks of two."""
 
+ROOMY_PRODUCTS = 3
+"""The same where there is room for any eigenvalue of the sizes that were met."""
+
+LOOSE = 0.25
+"""The share to which the smallest eigenvalue must be known. It decides how fast maps are found, not whether lambda2 is
+large enough."""
+
 MOST_PRODUCTS = {True: 8, False: 16}
 """The most products of an exploration, about three times the fewest. What is not settled then widens the bound."""
 
@@ -85,14 +92,17 @@ def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: 
     known, looked_aside = 0, not H.psd
     while True:
         spectrum = estimate(basis, H.psd)
-        enough = len(basis) >= LEAST_PRODUCTS[H.psd] and _settled(basis, spectrum, H.psd, margin)
+        top_is_settled, all_is_settled = _settled(basis, spectrum, H.psd, margin)
+        roomy = margin(spectrum.top) >= ROOMY * max(spectrum.top, spectrum.negative)
+        least = ROOMY_PRODUCTS if roomy else LEAST_PRODUCTS[H.psd]
+        enough = len(basis) >= least and all_is_settled
         aside = enough and not looked_aside and _may_hide(basis, spectrum.top, margin)
         if (enough and not aside) or len(basis) >= MOST_PRODUCTS[H.psd] or len(basis) == known:
             return spectrum
         if aside:
             looked_aside, rows = True, basis.products[basis.probe][None]
         else:
-            rows = basis.top()[1][None] if H.psd else basis.products[known:]
+            rows = basis.top()[1][None] if H.psd else _next_direction(basis, known, top_is_settled)
         rows, known = basis.new_directions(rows), len(basis)
         basis.append(rows, (H @ rows.T).T)
 
@@ -130,9 +140,16 @@ def _may_hide(basis: KrylovBasis, top: float, margin: Margin) -> bool:
     return size_beside_gradient(basis) > HIDING * top and margin(top) < ROOMY * top
 
 
-def _settled(basis: KrylovBasis, spectrum: Spectrum, psd: bool, margin: Margin) -> bool:
+def _settled(basis: KrylovBasis, spectrum: Spectrum, psd: bool, margin: Margin) -> tuple[bool, bool]:
+    """Whether the top of the spectrum is known well enough, and whether the bottom is, too."""
     low, high = basis.ritz()
-    uncertain = max(spectrum.top_bound - spectrum.top, spectrum.top - high.value)
-    if not psd:
-        uncertain = max(uncertain, low.residual)
-    return uncertain <= SETTLED * margin(spectrum.top)
+    most = SETTLED * margin(spectrum.top)
+    top = max(spectrum.top_bound - spectrum.top, spectrum.top - high.value) <= most
+    return top, top and (psd or low.residual <= max(most, LOOSE * abs(low.value)))
+
+
+def _next_direction(basis: KrylovBasis, known: int, top_is_settled: bool) -> Tensor:
+    """Go on from g and the random probe, both; then from the residual of the end that is known less well."""
+    if known == 0:
+        return basis.products
+    return basis.residual(bottom=top_is_settled)[None]

@@ -184,6 +184,13 @@ class KrylovBasis:
             self._ritz = self._pair(values[0], coefficients[:, 0]), self._pair(values[-1], coefficients[:, -1])
         return self._ritz
 
+    def residual(self, bottom: bool) -> Tensor:
+        """Compute Hv - value v for the unit vector v of the bottom or the top Ritz value."""
+        values, coordinates = torch.linalg.eigh(self.projected())
+        i = 0 if bottom else -1
+        result: Tensor = coordinates[:, i] @ self.products - values[i] * (coordinates[:, i] @ self.vectors)
+        return result
+
     def ritz_coordinates(self) -> tuple[Tensor, Tensor, Tensor]:
         """Compute all Ritz values, the coordinates of their unit vectors in V as columns, and their residuals' lengths.
 

@@ -27,13 +27,19 @@ class NystromModel:
 
     With G = H + shift I >= 0 and its Nystrom factor U'U <= G, the model's Hessian is U'U - shift I <= H, and its Q is
     (2 lambda2 + shift) I - U'U. Solving it never overshoots, and is exact once the optimum lies in the basis.
+
+    For an indefinite H, what is certain about its smallest eigenvalue is far below what is likely. Maps are solved with
+    the likely shift, because outside of the basis the model has a curvature of -shift. Objectives rest on the certain
+    one.
     """
 
     def __init__(self, problem: Problem, basis: KrylovBasis, guesses: Mapping[float, Tensor] | None = None) -> None:
         """Compute the factor U of the basis, which must not be empty. `guesses`: maps by lambda1 to start from."""
         self.problem = problem
-        self.shift, self.a = problem.shift, problem.a
+        self.shift = self._likely_shift(basis)
+        self.a = 2 * problem.lambda2 + self.shift
         self.factor = basis.factor(self.shift)
+        self.certain = self.factor if self.shift == problem.shift else basis.factor(problem.shift)
         self._guesses = guesses or {}
         self._dense = 0.0  # From this lambda1 on downwards, most entries are taken to be non-zero.
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
@@ -100,5 +106,17 @@ class NystromModel:
         return 2 * float((self.factor @ self.problem.penalty.threshold(self.problem.gradient, lambda1)).norm()) / self.a
 
     def quadratic(self, delta: Tensor) -> float:
-        """Compute D'HD of the model: a lower bound of the true one."""
-        return float((self.factor @ delta).square().sum()) - self.shift * float(delta @ delta)
+        """Compute a lower bound of D'HD."""
+        return float((self.certain @ delta).square().sum()) - self.problem.shift * float(delta @ delta)
+
+    def _likely_shift(self, basis: KrylovBasis) -> float:
+        """Take the smallest Ritz value and its residual for the end of the spectrum, unless the penalty fixes it."""
+        problem = self.problem
+        if problem.shift == 0 or problem.fixed_shift is not None:
+            return problem.shift
+        low, _ = basis.ritz()
+        shift = min(problem.shift, max(0.0, low.residual - low.value))
+        factor = basis.factor(shift)
+        # Where H + shift I is not semidefinite after all, the factor may be too large for the model to be concave.
+        is_concave = float(torch.linalg.matrix_norm(inner_products(factor, factor), 2)) < 2 * problem.lambda2 + shift
+        return shift if len(factor) == 0 or is_concave else problem.shift
