@@ -170,6 +170,39 @@ def load_table(data: Data) -> list[str]:
     return markdown(titles, rows)
 
 
+CURVED = {
+    "vit-tiny": "ViT-Tiny, trained",
+    "mobilenetv3": "MobileNetV3-Small, trained",
+    "vit-small": "ViT-S/16, random weights",
+    "convnext": "ConvNeXt-T, random weights",
+    "efficientnet": "EfficientNet-B0, random weights",
+    "se-resnet": "SE-ResNet-50, random weights",
+}
+
+
+def curved_table(data: Data) -> list[str]:
+    """What maps cost on networks that are not piecewise linear."""
+    rows = []
+    for key, name in CURVED.items():
+        f = lookup(data, f"curved.{key}")
+        cells = [name]
+        for kind in ("exact", "gauss-newton"):
+            c = f[kind]
+            cells += [f"{c['ge']:.1f} ({c['ge_95']:.1f})", f"{c['limit']}", f"{c['products']:g}"]
+            cells.append(f"{c['certified']} of {f['photographs']}")
+        rows.append([*cells, f"{f['smoothgrad']:.0f}"])
+    heads = ["g.e. (95 %)", "wanted", "products", "certified"]
+    return markdown(
+        [
+            "",
+            *(f"exact: {head}" for head in heads),
+            *(f"Gauss-Newton: {head}" for head in heads),
+            "SmoothGrad-50: g.e.",
+        ],
+        rows,
+    )
+
+
 def _share(share: float) -> str:
     return f"{share:.0%}".replace("%", " %") if share else ""
 
@@ -194,6 +227,7 @@ TABLES: dict[str, Callable[[Data], list[str]]] = {
     "startup.cold": cold_table,
     "certificates": certificates_table,
     "load": load_table,
+    "curved": curved_table,
 }
 """The tables by the names that markers have."""
 
