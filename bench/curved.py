@@ -26,14 +26,14 @@ from bench.photographs import SHARED, photographs
 from bench.row import quantile
 
 ARCHITECTURES = {
-    "vit-tiny": ("vit_tiny_patch16_224", "vit-tiny-200"),
-    "mobilenetv3": ("tf_mobilenetv3_small_100", "mobilenetv3-small"),
-    "vit-small": ("vit_small_patch16_224", None),
-    "convnext": ("convnext_tiny", None),
-    "efficientnet": ("efficientnet_b0", None),
-    "se-resnet": ("seresnet50", None),
+    "vit-tiny": ("vit_tiny_patch16_224", "vit-tiny-200", 200),
+    "mobilenetv3": ("tf_mobilenetv3_small_100", "mobilenetv3-small", 1000),
+    "vit-small": ("vit_small_patch16_224", None, 1000),
+    "convnext": ("convnext_tiny", None, 1000),
+    "efficientnet": ("efficientnet_b0", None, 1000),
+    "se-resnet": ("seresnet50", None, 1000),
 }
-"""timm's name of each network, and its weights."""
+"""timm's name of each network, its weights and its classes."""
 
 LIMITS = {"vit-tiny": (16, 9), "mobilenetv3": (16, 9)}
 """What the median may be, exact and Gauss-Newton; 14 and 8 for the others."""
@@ -43,16 +43,11 @@ def classifier(name: str) -> ss.Classifier:
     """Load a network."""
     import timm
 
-    architecture, weights = ARCHITECTURES[name]
+    architecture, weights, classes = ARCHITECTURES[name]
     torch.manual_seed(0)
-    if weights is None:
-        net = timm.create_model(architecture)
-    else:
-        tensors = load_file(SHARED / "weights" / f"{weights}.safetensors")
-        net = timm.create_model(
-            architecture, num_classes=len(tensors[next(k for k in reversed(tensors) if "bias" in k)])
-        )
-        net.load_state_dict(tensors)
+    net = timm.create_model(architecture, num_classes=classes)
+    if weights is not None:
+        net.load_state_dict(load_file(SHARED / "weights" / f"{weights}.safetensors"))
     return ss.Classifier(net, mean=0.5, std=0.5, size=224, channels=3, name=architecture)
 
 
@@ -67,7 +62,7 @@ def measure(name: str, count: int) -> dict[str, Any]:
         ss.explain(model, inputs[0], method)
         costs, products, certified = [], [], 0
         for x in track(inputs, f"{name}, {curvature}", console=console, transient=True):
-            one = timing(model, x, lambda x=x: ss.explain(model, x, method))
+            one = timing(model, x, lambda x=x, method=method: ss.explain(model, x, method))
             costs.append(one.cost)
             products.append(one.result.products)
             certified += one.result.certificate.holds
