@@ -99,21 +99,47 @@ class CasoSolver:
             self.problem = replace(self.problem, fixed_shift=self.fixed_shift)
 
     def choose(self, rule: LambdaRule) -> Path:
-        """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the proof is good."""
+        """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the proof is good.
+
+        The first product at a chosen map may change the choice. After that the path waits until the map is certified.
+        """
         guesses: dict[float, Tensor] = {}
+        proven: Point | None = None
+        patient = False
         while True:
             model = NystromModel(self.problem, self.basis, guesses)
             path = rule.choose(functools.partial(self._solve_at, model), self.penalty.lambda1_max(self.gradient))
+            if proven is not None and proven.lambda1 == path.chosen.lambda1:
+                return path.replacing({path.index: proven})
             if not self.H.left:
                 return path
-            known = len(self.basis)
-            (point,) = self._certify([path.chosen])
+            point, is_last = self._certify_chosen(path.chosen, patient)
             path = path.replacing({path.index: point})
-            if point.certified_to(self.tolerance) or not self.H.left or self._hopeless(point):
+            if is_last:
                 return path
-            if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
-                return path.replacing({path.index: self._finish(point)})
+            proven = point if point.certified_to(self.tolerance) else None
             guesses = {point.lambda1: point.delta for point in path.points}
+            patient = True
+
+    def _certify_chosen(self, point: Point, patient: bool) -> tuple[Point, bool]:
+        """Certify a map by one product or, if patient, solve it again by itself after each product that is not enough.
+
+        Also say whether the path that it was chosen from can stay.
+        """
+        products = 0
+        while True:
+            known = len(self.basis)
+            (point,) = self._certify([point])
+            products += 1
+            if point.certified_to(self.tolerance):
+                return point, products == 1
+            if not self.H.left or self._hopeless(point):
+                return point, True
+            if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
+                return self._finish(point), True
+            if not patient:
+                return point, False
+            point = self._solve_at(NystromModel(self.problem, self.basis, {point.lambda1: point.delta}), point.lambda1)
 
     def certify_path(self, path: Path) -> Path:
         """Certify every point of the path in one go, and solve the points that fail again on the enlarged basis."""

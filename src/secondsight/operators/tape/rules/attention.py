@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from secondsight.operators.tape.curved_steps import MatrixProducts, Multiply, Normalise, Softmax
+from secondsight.operators.tape.linear_steps import ByAutograd, Product
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
@@ -24,7 +25,13 @@ def products(call: Call, a: Tensor, b: Tensor) -> Outcome:
 
 @rule("bmm.default", only_first=False)
 def _bmm(call: Call, a: Tensor, b: Tensor) -> Outcome:
-    return MatrixProducts(a.detach(), b.detach()) if call.depends(a) and call.depends(b) else None
+    if call.depends(a) and call.depends(b):
+        return MatrixProducts(a.detach(), b.detach())
+    fixed = b if call.depends(a) else a
+    if len(fixed) > 1 and fixed.stride(0) != 0:
+        return None
+    matrix = fixed[0].detach()
+    return Product(matrix) if fixed is b else ByAutograd(lambda tangent: matrix @ tangent, b.shape[1:])
 
 
 @rule("_softmax.default", "_safe_softmax.default")

@@ -117,6 +117,18 @@ def _copy(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
     return "same"
 
 
+@rule("as_strided.default")
+def _as_strided(call: Call, x: Tensor, size: list[int], stride: list[int], offset: int | None = None) -> Outcome:
+    """Nothing moves if only the strides of dimensions of one entry change."""
+    alike = all(a == b or length == 1 for a, b, length in zip(x.stride(), stride, x.shape, strict=True))
+    return "same" if tuple(size) == x.shape and alike and offset in (None, x.storage_offset()) else None
+
+
+@rule("roll.default")
+def _roll(call: Call, x: Tensor, shifts: list[int], dims: list[int]) -> Outcome:
+    return call.by_autograd() if dims and all(dim % x.ndim for dim in dims) else None
+
+
 DETACH = "detach.default"
 """The operation whose result autograd does not follow, although its value depends on x."""
 
