@@ -38,7 +38,9 @@ def inputs(case: Case, count: int) -> list[Tensor]:
 
 
 def facts(e: ss.SecondOrderExplanation) -> tuple[object, ...]:
-    return e.target, e.products, e.certificate.holds, e.certificate.basis, e.method, e.notes
+    # A network that was given up after one input says so at the next ones, whatever these are.
+    notes = [note for note in e.notes if "no rule of the tape" not in note]
+    return e.target, e.products, e.certificate.holds, e.certificate.basis, e.method, notes
 
 
 def assert_same(together: list[ss.SecondOrderExplanation], alone: list[ss.SecondOrderExplanation]) -> None:

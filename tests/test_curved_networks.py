@@ -1,4 +1,4 @@
-"""Trained networks that are not piecewise linear. They do not come with the project: skipped where they are not found."""
+"""Trained networks that are not piecewise linear. They do not come with the project: skipped where they are missing."""
 
 from __future__ import annotations
 
