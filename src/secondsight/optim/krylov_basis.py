@@ -28,6 +28,9 @@ DEPENDENT = 1e-5
 DEPENDENT_STEPS = 1e4
 """The same threshold in units of the precision, for products in less than float64: 1e-3 in float32."""
 
+FIRST_ROOM = 8
+"""Rows that there is room for at first: most maps take fewer products."""
+
 ORTHOGONAL = 1e-15
 """Unit vectors whose product is below this are orthogonal, as far as float64 can tell."""
 
@@ -71,6 +74,7 @@ class KrylovBasis:
         """Start with no vectors."""
         self.vectors = like.new_empty(0, len(like))
         self.products = like.new_empty(0, len(like))
+        self._room: tuple[Tensor, ...] = (self.vectors, self.products)
         self.magnified = like.new_empty(0)
         self.probe: int | None = None
         self.factor_error = 0.0
@@ -133,9 +137,17 @@ class KrylovBasis:
             if new < self.dependent or self.rounding * rounding > LARGEST_ROUNDING * float(new):
                 continue
             self.magnified = torch.cat([self.magnified, (rounding / new)[None]])
-            self.vectors = torch.cat([self.vectors, (v / new)[None]])
-            self.products = torch.cat([self.products, (hv / new)[None]])
+            self._add(v / new, hv / new)
             self._invalidate()
+
+    def _add(self, vector: Tensor, product: Tensor) -> None:
+        """Write a row behind the others, where there is room for some more: copying all each time takes longer."""
+        count, room = len(self), len(self._room[0])
+        if count == room:
+            self._room = tuple(rows.new_empty(max(FIRST_ROOM, 2 * room), len(vector)) for rows in self._room)
+            self._room[0][:count], self._room[1][:count] = self.vectors, self.products
+        self._room[0][count], self._room[1][count] = vector, product
+        self.vectors, self.products = (rows[: count + 1] for rows in self._room)
 
     @property
     def size(self) -> float:

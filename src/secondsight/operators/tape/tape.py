@@ -214,4 +214,5 @@ def memory_of(tensor: Tensor) -> int:
 
 
 def _overlaps_itself(tensor: Tensor) -> bool:
-    return any(stride == 0 and length > 1 for stride, length in zip(tensor.stride(), tensor.shape, strict=True))
+    strides = tensor.stride()
+    return 0 in strides and any(s == 0 and length > 1 for s, length in zip(strides, tensor.shape, strict=True))
