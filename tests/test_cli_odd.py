@@ -47,7 +47,7 @@ def test_ctrl_c_at_any_moment_is_one_line(seconds: float, tmp_path: Path) -> Non
 
 
 def _wait_for_python(pid: int) -> None:
-    """Wait until Python catches the signal, and some more for the first lines of the package, on a busy machine, too."""
+    """Wait until Python catches the signal, and some more for the first lines of the package."""
     status = Path(f"/proc/{pid}/status")
     while status.exists() and not _caught(status.read_text()) & 1 << (signal.SIGINT - 1):
         time.sleep(0.005)
