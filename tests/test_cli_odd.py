@@ -46,6 +46,29 @@ def test_ctrl_c_at_any_moment_is_one_line(seconds: float, tmp_path: Path) -> Non
     assert all(file.suffix == ".png" for file in tmp_path.rglob("*.*"))
 
 
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_an_interrupt_that_python_drops_comes_again() -> None:
+    """Python drops what a destructor raises, and goes on."""
+    script = """
+import time
+from secondsight.interrupts import begin_work, leave_at_once
+
+class Dropping:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+leave_at_once()
+begin_work()
+Dropping()
+try:
+    time.sleep(5)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
 def _wait_for_python(pid: int) -> None:
     """Wait until Python catches the signal, and some more for the first lines of the package."""
     status = Path(f"/proc/{pid}/status")

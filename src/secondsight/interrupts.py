@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 from types import FrameType
+from typing import Any
 
 INTERRUPTED = 130
 """The exit code: by the convention of shells 128 plus the number of the signal, 2."""
 
 MESSAGE = "secondsight: interrupted\n"
 """What Ctrl-C leaves on the terminal."""
+
+MOMENT = 0.01
+"""Seconds until a dropped interrupt is sent again: the destructor is over by then."""
 
 
 def leave_at_once() -> None:
@@ -27,11 +33,20 @@ def begin_work() -> None:
     """Let Ctrl-C raise KeyboardInterrupt from here on, because there may be something to clean up."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = _interrupt_again
 
 
 def end_work() -> None:
     """Ignore Ctrl-C: what was asked is done, and leaving takes no time."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _interrupt_again(unraisable: Any) -> None:
+    """Interrupt once more where Python drops an interrupt: in a destructor, or as a weak reference dies."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        threading.Timer(MOMENT, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
