@@ -57,6 +57,19 @@ def run(folder: Path, *args: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+def started(folder: Path, *args: object, **environment: str) -> subprocess.Popen[str]:
+    """Start the command, and let it have Ctrl-C: tests in the background are started with the signal ignored."""
+    return subprocess.Popen(
+        [str(COMMAND), *map(str, args)],
+        cwd=folder,
+        env=ENVIRONMENT | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
 def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
@@ -141,17 +154,7 @@ def test_demo_shows_a_picture_and_the_papers_map(tmp_path: Path) -> None:
 def test_ctrl_c_ends_with_one_line_and_whole_files(tmp_path: Path) -> None:
     # With Python's default filters: a file that the interrupt leaves to the collector would be a ResourceWarning.
     path = photograph(tmp_path, "coffee")
-    command = [str(COMMAND), "explain", *[str(path)] * 500, "--json", "--method", "cafo"]
-    with subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Tests that run in the background are started with the signal ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
+    with started(tmp_path, "explain", *[path] * 500, "--json", "--method", "cafo") as process:
         assert process.stdout is not None
         strict(process.stdout.readline())
         process.send_signal(signal.SIGINT)

@@ -17,9 +17,8 @@ from PIL import Image
 
 import secondsight as ss
 from secondsight.cli import main
+from test_cli import COMMAND, ENVIRONMENT, started
 
-COMMAND = Path(sys.executable).with_name("secondsight")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"} | {"OMP_NUM_THREADS": "1"}
 LINE_WIDTH = 80
 
 
@@ -27,16 +26,7 @@ LINE_WIDTH = 80
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 0.2, 0.4, 0.8, 1.2, 1.7, 2.3])
 def test_ctrl_c_at_any_moment_is_one_line(seconds: float, tmp_path: Path) -> None:
     """Python starts, typer and torch are loaded, the network is read, maps are computed and drawn."""
-    photographs = [str(ss.example_photograph())] * 40
-    with subprocess.Popen(
-        [str(COMMAND), "explain", *photographs],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
+    with started(tmp_path, "explain", *[ss.example_photograph()] * 40) as process:
         # Before its own code runs, nothing of ours can answer.
         _wait_for_python(process.pid)
         time.sleep(seconds)
@@ -44,6 +34,23 @@ def test_ctrl_c_at_any_moment_is_one_line(seconds: float, tmp_path: Path) -> Non
         printed, errors = process.communicate(timeout=60)
     assert (process.returncode, printed, errors) == (130, "", "secondsight: interrupted\n")
     assert all(file.suffix == ".png" for file in tmp_path.rglob("*.*"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize("library", ["typer", "rich", "torch"])
+def test_ctrl_c_while_a_library_is_loaded_is_one_line(library: str, tmp_path: Path) -> None:
+    """The library presses Ctrl-C itself, and takes the interrupt for an error of its own."""
+    (tmp_path / f"{library}.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(10)\n"
+        "except BaseException as error:\n"
+        "    raise ImportError from error\n"
+    )
+    with started(tmp_path, "demo", PYTHONPATH=str(tmp_path)) as process:
+        printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed, errors) == (130, "", "secondsight: interrupted\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")

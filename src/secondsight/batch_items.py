@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from secondsight.errors import InputError
-from secondsight.model.classifier import Classifier, Item, Target, require_dense
+from secondsight.model.classifier import Classifier, Item, Target
+from secondsight.model.classifier_checks import require_dense
 from secondsight.option_types import plain
 
 Batch: TypeAlias = Tensor | Sequence[Item] | Sequence[Tensor] | tuple[list[Item], Sequence[Target]]

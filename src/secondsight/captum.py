@@ -26,7 +26,8 @@ from torch import Tensor, nn
 from secondsight import config
 from secondsight.call import Cautions, explain_chunks
 from secondsight.errors import InputError, shown
-from secondsight.model.classifier import Classifier, require_dense
+from secondsight.model.classifier import Classifier
+from secondsight.model.classifier_checks import require_dense
 from secondsight.model.joined_inputs import HALF, JoinedInputs
 from secondsight.model.network_facts import NetworkFacts
 from secondsight.option_types import flag, one_of, whole

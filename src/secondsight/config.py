@@ -54,13 +54,13 @@ RELATIVE_C1 = "0.25L"
 """The c1 of inputs that have units of their own: it scales with them, and leaves the curvature to be seen."""
 
 MOST_COPIES = 10**6
-"""Noisy copies that may be asked for: the error falls like 1 / sqrt(n), so that more would hardly be seen."""
+"""The largest n. The error of an average of n copies falls like 1 / sqrt(n): more copies change nothing to the eye."""
 
 MOST_STEPS = 5000
-"""Steps of Integrated Gradients: Captum's rule for where they lie takes a matrix of this side, 200 MB."""
+"""The largest n_steps. Captum places the steps by a matrix of n_steps x n_steps numbers: 200 MB for 5,000."""
 
 MOST_POINTS = 1000
-"""Maps of a path: so many of a photograph of 224 pixels take 600 MB."""
+"""The most maps that a path may have: 1,000 maps of a photograph of 224 x 224 pixels take 600 MB of memory."""
 
 WIDTH = 120
 """Characters in a line of help."""

@@ -18,8 +18,9 @@ from secondsight.batching.workers import Share
 from secondsight.config import CAFO, CASO, Baseline, Picture, SmoothMap
 from secondsight.groups import Grouping
 from secondsight.model.classifier import Classifier
+from secondsight.model.failures import telling_overflow
 from secondsight.operators.averaged import AveragedHessian
-from secondsight.operators.base import SymmetricOperator, telling_overflow
+from secondsight.operators.base import SymmetricOperator
 from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.hessian_choice import choose_hessian
 from secondsight.operators.linearisation import Linearisation, linearise

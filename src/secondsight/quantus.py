@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from secondsight.captum import ATTRIBUTIONS
 from secondsight.config import CAFO, method_of
 from secondsight.errors import InputError, shown
-from secondsight.model.classifier import require_dense
+from secondsight.model.classifier_checks import require_dense
 
 
 def explain_func(

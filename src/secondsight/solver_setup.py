@@ -11,6 +11,7 @@ from secondsight.operators.loss_hessian import LossHessian
 from secondsight.optim.caso import CasoSolver
 from secondsight.optim.eigenvalue_bounds import Bounds, Estimated, Probable, Proven, TopBound
 from secondsight.optim.metered_operator import MeteredOperator
+from secondsight.optim.softmax_rounding import SoftmaxRounding
 from secondsight.results.builder import ResultBuilder
 
 
@@ -50,7 +51,7 @@ def _bound(method: CASO, H: LossHessian, unit: float) -> tuple[TopBound, float]:
     """
     if method.bound == "proven" or (method.bound == "auto" and is_small(H)):
         rounding = H.logit_rounding(careful=True)
-        top, negative, diagonal = proven_bounds(H, rounding)
+        top, negative, diagonal = proven_bounds(H, SoftmaxRounding(rounding).factor)
         diagonal = None if diagonal is None else diagonal / unit
         return Proven(Bounds(top / unit, negative / unit, diagonal)), rounding
     if method.bound == "probable":

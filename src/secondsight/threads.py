@@ -1,8 +1,8 @@
 """Torch's threads on a busy machine.
 
-Torch's threads wait for each other at the end of every operation, and keep their cores while they wait. Where another
-program has the cores, too, each of these waits may last as long as a turn of the scheduler: a map of thousands of
-operations has taken forty times as long. One thread waits for nobody.
+Torch's threads wait for each other at the end of every operation. Where another program uses the same cores, each wait
+may last until that program has had its turn: some milliseconds. A map has thousands of operations, so it may take many
+times as long (bench/load.py). A single thread has no other thread to wait for.
 """
 
 from __future__ import annotations

@@ -19,11 +19,21 @@ from torch import Tensor, nn
 
 from secondsight.errors import InputError, ModelError, SecondsightWarning, shown
 from secondsight.model import images
+from secondsight.model.classifier_checks import (
+    channels_of,
+    height_and_width,
+    is_length,
+    label_of,
+    lengths_of,
+    per_channel,
+    require_dense,
+    why_no_logits,
+)
 from secondsight.model.failures import why_it_failed, why_not_usable
 from secondsight.model.joined_inputs import HALF, JoinedInputs
 from secondsight.model.network_facts import NetworkFacts
 from secondsight.model.network_lock import locked, plain_attention
-from secondsight.option_types import flag, is_number, levels, plain, whole
+from secondsight.option_types import flag, levels, plain, whole
 
 Target = int | str | None
 """The class to explain: its index, its name, or None for the predicted one."""
@@ -31,10 +41,6 @@ Target = int | str | None
 Item = images.Photograph | Tensor | tuple[Tensor, ...] | images.Pixels
 """One input: a photograph, a tensor of floats, or a tuple of tensors for a network of several inputs. Or what `read`
 gave."""
-
-
-MOST_LENGTH = 2**31 - 1
-"""Entries of an input along one dimension: many operations of torch count no further."""
 
 
 class Classifier:
@@ -102,7 +108,7 @@ class Classifier:
         labels = plain(labels)
         if labels is not None and (isinstance(labels, (str, bytes, Tensor)) or not isinstance(labels, Iterable)):
             raise InputError("labels", "a list of names", shown(labels))
-        self.labels = None if labels is None else [_name(label) for label in labels]
+        self.labels = None if labels is None else [label_of(label) for label in labels]
         self.notes: list[str] = []
         self.takes_pictures = input_shape is None
         self._joined = _joined(net, input_shape)
@@ -111,16 +117,16 @@ class Classifier:
             if mean is not None or std is not None:
                 raise InputError("mean and std", "None for a network of several inputs", shown((mean, std)))
         shape: Any = input_shape
-        features = None if shape is None else _lengths("input_shape", shape, "positive whole numbers")
-        self.mean = _per_channel("mean", mean, features)
-        self.std = _per_channel("std", std, features)
+        features = None if shape is None else lengths_of("input_shape", shape, "positive whole numbers")
+        self.mean = per_channel("mean", mean, features)
+        self.std = per_channel("std", std, features)
         if self.std is not None and not bool((self.std > 0).all()):
             raise InputError("std", "positive", std)
-        self.channels = _channels(channels, self.mean, self.std) if self.takes_pictures else 0
-        self.size = None if size is None else _height_and_width(size)
+        self.channels = channels_of(channels, self.mean, self.std) if self.takes_pictures else 0
+        self.size = None if size is None else height_and_width(size)
         self.resize = resize
         if resize is not None:
-            (self.resize,) = _lengths("resize", [resize], "a positive whole number")
+            (self.resize,) = lengths_of("resize", [resize], "a positive whole number")
         self.interpolation = interpolation
         self.max_pixels = whole(1)("max_pixels", max_pixels)
         self.value_range = levels("value_range", value_range)
@@ -348,8 +354,10 @@ class Classifier:
         )
 
     def check_logits(self, logits: Tensor, inputs: int = 1) -> None:
-        """Raise ModelError unless these are finite logits of so many inputs. Warn, once, of probabilities."""
-        what = _why_no_logits(logits, inputs)
+        """Raise ModelError unless `logits` is finite and has a row for each input. Warn, once, if they look like
+        probabilities.
+        """
+        what = why_no_logits(logits, inputs)
         if what is not None:
             raise ModelError(
                 f"the network must return logits of shape (N, classes) with two classes or more, not {what}"
@@ -427,36 +435,12 @@ def require_classifier(model: object) -> None:
         raise InputError("model", may_be, f"a {type(model).__name__}")
 
 
-def require_dense(argument: str, value: object) -> None:
-    """Raise InputError unless this is a tensor with values, none of them left out."""
-    if not isinstance(value, Tensor):
-        raise InputError(argument, "a tensor of floats", f"a {type(value).__name__}")
-    what = _why_not_dense(value)
-    if what is not None:
-        raise InputError(argument, "a dense tensor with values", what)
-
-
-def _why_not_dense(tensor: Tensor) -> str | None:
-    if tensor.is_meta or tensor.is_nested:
-        return "a meta tensor" if tensor.is_meta else "a nested tensor"
-    return None if tensor.layout == torch.strided else str(tensor.layout)
-
-
-def _why_no_logits(logits: object, inputs: int) -> str | None:
-    if not isinstance(logits, Tensor):
-        return f"a {type(logits).__name__}"
-    if (what := _why_not_dense(logits)) is not None:
-        return what
-    fits = logits.ndim == 2 and logits.shape[1] >= 2 and len(logits) == inputs and not logits.is_complex()
-    return None if fits else f"a tensor of {logits.dtype} of shape {tuple(logits.shape)}"
-
-
 def _joined(net: Callable[..., Tensor], input_shape: Any) -> JoinedInputs | None:
     """Make one input of several, if there are several shapes."""
     shapes = plain(input_shape)
     if not isinstance(shapes, tuple) or not any(isinstance(shape, tuple) for shape in shapes):
         return None
-    if not all(isinstance(shape, tuple) and all(map(_is_length, shape)) for shape in shapes):
+    if not all(isinstance(shape, tuple) and all(map(is_length, shape)) for shape in shapes):
         raise InputError("input_shape", "a shape or a list of shapes", shown(input_shape))
     return JoinedInputs(net, shapes)
 
@@ -474,12 +458,6 @@ def _is_multi_label(net: object) -> bool:
     return isinstance(last, nn.Sigmoid) or problem == "multi_label_classification"
 
 
-def _name(label: object) -> str:
-    if isinstance(label, (list, tuple)):
-        raise InputError("labels", "a list of names", f"with {shown(label)}")
-    return str(label)
-
-
 def _plain(name: str) -> str:
     return name.strip().lower().replace("_", " ")
 
@@ -490,52 +468,3 @@ def _tensors(net: object) -> Iterator[Tensor]:
 
 def _first_float(net: object) -> Tensor | None:
     return next((tensor for tensor in _tensors(net) if tensor.is_floating_point()), None)
-
-
-def _lengths(argument: str, value: Iterable[int], may_be: str) -> tuple[int, ...]:
-    lengths: Any = plain(value)
-    if not isinstance(lengths, tuple) or not lengths or not all(map(_is_length, lengths)):
-        raise InputError(argument, may_be, shown(value))
-    return lengths
-
-
-def _is_length(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_LENGTH
-
-
-def _height_and_width(size: int | tuple[int, int]) -> tuple[int, int]:
-    may_be = "a positive whole number or two of them, height and width"
-    sides = plain(size)
-    lengths = _lengths("size", sides if isinstance(sides, tuple) else (sides, sides), may_be)
-    if len(lengths) != 2:
-        raise InputError("size", may_be, shown(size))
-    return lengths[0], lengths[1]
-
-
-def _per_channel(
-    argument: str, value: float | Sequence[float] | None, features: tuple[int, ...] | None
-) -> Tensor | None:
-    """One number, or one for each channel of a picture or each entry of the last axis of other features."""
-    if value is None:
-        return None
-    given = plain(value)
-    several = isinstance(given, tuple)
-    fits = not several or features is None or len(given) == features[-1]
-    if not fits or not all(map(is_number, given if several else (given,))):
-        what = "channel" if features is None else "feature"
-        raise InputError(argument, f"a number or one number per {what}", shown(value))
-    with torch.inference_mode(False):
-        tensor = torch.tensor(given, dtype=torch.float64, device="cpu")
-    return tensor.reshape(-1, 1, 1) if features is None and tensor.ndim else tensor
-
-
-def _channels(channels: int | None, *statistics: Tensor | None) -> int:
-    lengths = {len(t) for t in statistics if t is not None and t.ndim}
-    if channels is not None:
-        lengths.update(_lengths("channels", [channels], "1, 3 or 4 for pictures (else give input_shape)"))
-    if len(lengths) > 1:
-        raise InputError("channels", "the length of mean and of std", sorted(lengths))
-    count = lengths.pop() if lengths else 3
-    if count not in images.MODES:
-        raise InputError("channels", "1, 3 or 4 for pictures (else give input_shape)", count)
-    return count

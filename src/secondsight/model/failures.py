@@ -1,13 +1,16 @@
-"""Networks that cannot run as they are: what is wrong, and what to do about it."""
+"""Networks that cannot run as they are, and numbers that overflow: what is wrong, and what to do about it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+
+from secondsight.errors import ModelError
 
 IN_PLACE = re.compile(r"(leaf Variable|view of a leaf).*in-place", re.DOTALL)
 """What torch says of `x -= 0.5` in a network."""
@@ -53,3 +56,15 @@ def why_it_failed(error: Exception, net: object, x: Tensor, first: bool) -> str 
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:200]
+
+
+@contextmanager
+def telling_overflow() -> Iterator[None]:
+    """Turn what torch says of matrices with infinite entries into a ModelError."""
+    try:
+        yield
+    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+        raise ModelError(
+            "the numbers of this problem overflow: the input, the weights or the noise are far too large, "
+            "or c1 or lambda2 are far too small"
+        ) from error

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-import torch
 from torch import Tensor
-
-from secondsight.errors import ModelError
 
 
 class SymmetricOperator(ABC):
@@ -54,15 +50,3 @@ class SymmetricOperator(ABC):
     def __matmul__(self, v: Tensor) -> Tensor:
         """Compute HV for V of shape (d,) or (d, k)."""
         return self.times_rows(v[None])[0] if v.ndim == 1 else self.times_rows(v.T).T
-
-
-@contextmanager
-def telling_overflow() -> Iterator[None]:
-    """Turn what torch says of matrices with infinite entries into a ModelError."""
-    try:
-        yield
-    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
-        raise ModelError(
-            "the numbers of this problem overflow: the input, the weights or the noise are far too large, "
-            "or c1 or lambda2 are far too small"
-        ) from error

@@ -27,10 +27,6 @@ NONZERO = 1e-12
 """Eigenvalues of B'B below this share of the largest are zeros that float64 rounding has moved."""
 
 
-MOST_EXPONENT = 700.0
-"""exp overflows above 709. From far less on nothing is proven."""
-
-
 def full_factor(hessian: LossHessian, unit: float = 1.0) -> Tensor | None:
     """Compute B / unit, B (d x c) with H = BB', one backward pass for each column, in the network's precision.
 
@@ -86,18 +82,16 @@ class ProvenBounds(NamedTuple):
     diagonal: Tensor | None
 
 
-def proven_bounds(hessian: LossHessian, logit_rounding: float) -> ProvenBounds:
+def proven_bounds(hessian: LossHessian, softmax: float) -> ProvenBounds:
     """Bound the spectrum and the diagonal from all of H, with an allowance for rounding.
 
     It takes c backward passes, or d products where H has no factor or d is smaller.
 
     Args:
         hessian: H.
-        logit_rounding: how far the logits may be off.
+        softmax: how many times as large H may be because the logits are rounded.
     """
     eps = torch.finfo(hessian.linear.x.dtype).eps
-    # Logits that are off by t make every probability, and H, at most exp(2t) times as large.
-    softmax = math.exp(min(2 * logit_rounding, MOST_EXPONENT))
     blocks = hessian.factor_blocks()
     if blocks is not None and hessian.linear.classes <= max(hessian.size, FEW_CLASSES):
         # As a prediction gets certain, B leaves float32's range.

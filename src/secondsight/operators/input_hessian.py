@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from secondsight.errors import InputError
-from secondsight.model.classifier import Classifier, Item, Target, require_classifier, require_dense
-from secondsight.operators.base import telling_overflow
+from secondsight.model.classifier import Classifier, Item, Target, require_classifier
+from secondsight.model.classifier_checks import require_dense
+from secondsight.model.failures import telling_overflow
 from secondsight.operators.full_factor import eigh_of_factor, full_factor
 from secondsight.operators.hessian_choice import hessian_at
 from secondsight.operators.lanczos import lanczos_eigh

@@ -51,12 +51,22 @@ class TapeJacobian(Jacobian):
 
     def agrees_with_autograd(self) -> bool:
         """Whether autograd gives the same products. Found out once for all tapes of this signature."""
-        facts = self._model.facts
-        if self._tape.signature not in facts.trusted_tapes:
-            if not self._agrees():
-                facts.recordable = False
+        return self._found_out(self._model.facts.trusted_tapes, self._agrees)
+
+    def curvature_agrees(self) -> bool:
+        """Whether the curved steps give torch's second derivative. Found out once for all tapes of this signature.
+
+        Where torch has none, differences of gradients in float64 take its place.
+        """
+        return self._found_out(self._model.facts.trusted_curvature, self._curvature_agrees)
+
+    def _found_out(self, trusted: set[int], agrees: Callable[[], bool]) -> bool:
+        """Check a tape, unless one of its signature is trusted. A network whose tape is wrong is not recorded again."""
+        if self._tape.signature not in trusted:
+            if not agrees():
+                self._model.facts.recordable = False
                 return False
-            facts.trusted_tapes.add(self._tape.signature)
+            trusted.add(self._tape.signature)
         return True
 
     def _agrees(self) -> bool:
@@ -72,19 +82,6 @@ class TapeJacobian(Jacobian):
         found, slopes = found.cpu().double(), slopes.cpu().double()
         is_same = float((found - slopes).norm()) <= self.agreement * float(slopes.norm())
         return is_same and self.are_transposes(u, change, v, slopes)
-
-    def curvature_agrees(self) -> bool:
-        """Whether the curved steps give torch's second derivative. Found out once for all tapes of this signature.
-
-        Where torch has none, differences of gradients in float64 take its place.
-        """
-        facts = self._model.facts
-        if self._tape.signature not in facts.trusted_curvature:
-            if not self._curvature_agrees():
-                facts.recordable = False
-                return False
-            facts.trusted_curvature.add(self._tape.signature)
-        return True
 
     def _curvature_agrees(self) -> bool:
         u, v = random_like(self.logits), random_like(self.x[:1])

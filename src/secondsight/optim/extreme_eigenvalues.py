@@ -17,10 +17,10 @@ SETTLED = 0.125
 
 LEAST_PRODUCTS = {True: 3, False: 6}
 """The fewest products of an exploration, by whether H is semidefinite: g, a random probe and a look at what both found
-(with two, the bound of L was too low on a test network). An indefinite H has two ends to find: three blocks of two."""
+(with two, the bound of L was too low on a test network). An indefinite H has two ends to find."""
 
 ROOMY_PRODUCTS = 3
-"""The same where there is room for any eigenvalue of the sizes that were met."""
+"""The fewest products where 2 lambda2 - L is ROOMY times as large as both ends of the spectrum."""
 
 LOOSE = 0.25
 """The share to which the smallest eigenvalue must be known. It decides how fast maps are found, not whether lambda2 is
@@ -79,7 +79,8 @@ def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: 
     """Take products until the ends of the spectrum are known well enough, starting from g and a random probe.
 
     For a semidefinite H each further product is taken at the top eigenvector of the Nystrom factor, which sees what the
-    random probe has found. For an indefinite H block Krylov steps find both ends.
+    random probe has found. For an indefinite H, the products of g and of the probe are multiplied once more; then each
+    product is taken at the residual of the largest Ritz value until that is settled, then at that of the smallest.
 
     Args:
         H: the operator.

@@ -27,7 +27,7 @@ class SoftmaxRounding:
 
     @property
     def factor(self) -> float:
-        """Bound how many times as large probabilities, and H, may be."""
+        """Bound how many times as large H may be. With logits off by t, probabilities grow by exp(2t) at most."""
         return math.exp(min(2 * self.logits, LARGEST_EXPONENT))
 
     def error(self, top: float, quadratic: float) -> float:

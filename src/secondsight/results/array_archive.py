@@ -1,30 +1,24 @@
 """NPZ files that a stranger may have written: arrays of numbers and text, and no more memory than was announced.
 
-numpy's own reader allocates whatever the header of an array claims, and reads headers as Python. Here a header must be
-one that numpy writes, and claim just the bytes that the archive has.
+numpy allocates whatever the header of an array claims. So the header is read first, and must claim just the bytes that
+the archive has.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import re
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from secondsight.errors import SecondsightError, shown
 
-MAGIC = b"\x93NUMPY\x01\x00"
-"""How each array starts. Two bytes with the length of the header follow."""
-
-HEADER = re.compile(rb"\{'descr': '([<>|][bfiU]\d+)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n")
-"""What numpy writes before the entries of an array that lies in C order: their type, and the shape."""
-
-CHUNK = 2**20
-"""Bytes that are unpacked at a time, because zipfile holds as many once more."""
+KINDS = "bfiU"
+"""Kinds of numpy's types that results are made of: truths, numbers and text."""
 
 MOST_ARRAYS = 2**16 - 2
 """Arrays in an archive: as many as ZIP counts without its extension for large archives."""
@@ -65,23 +59,13 @@ def read_array(archive: ZipFile, entry: ZipInfo) -> NDArray[Any]:
     if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise SecondsightError(f"{name} is compressed in a way that numpy does not use")
     with archive.open(entry) as file:
-        start = file.read(len(MAGIC) + 2)
-        header = file.read(int.from_bytes(start[len(MAGIC) :], "little"))
-        found = HEADER.fullmatch(header)
-        if not start.startswith(MAGIC) or found is None:
-            raise SecondsightError(f"{name} does not start as numpy's arrays of numbers do")
-        dtype = np.dtype(found[1].decode())
-        shape = tuple(int(length) for length in found[2].split(b",") if length.strip())
-        if math.prod(shape) * dtype.itemsize != entry.file_size - len(start) - len(header):
-            raise SecondsightError(f"{name} is not as long as its shape says")
-        array = np.empty(shape, dtype)
-        content = array.reshape(-1).view(np.uint8)
-        for first in range(0, content.size, CHUNK):
-            part = content[first : first + CHUNK]
-            read = file.read(part.size)
-            if len(read) < part.size:
-                raise SecondsightError(f"{name} is cut off")
-            part[:] = np.frombuffer(read, np.uint8)
-    if dtype == np.bool_ and bool((content > 1).any()):
+        if npy.read_magic(file) != (1, 0):
+            raise SecondsightError(f"{name} is of another version of numpy's format")
+        shape, _, dtype = npy.read_array_header_1_0(file)
+        if dtype.kind not in KINDS or math.prod(shape) * dtype.itemsize != entry.file_size - file.tell():
+            raise SecondsightError(f"{name} is no array of numbers, or not as long as its shape says")
+    with archive.open(entry) as file:
+        array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+    if dtype == np.bool_ and bool((array.view(np.uint8) > 1).any()):
         raise SecondsightError(f"{name} has bytes that are neither true nor false")
     return array

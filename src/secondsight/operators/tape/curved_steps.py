@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Bend, Step, by_direction
+from secondsight.operators.tape.linear_steps import Bend, Step, alike, by_direction
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class AtInputs(Step):
         """Join the rows. None: what is no row differs."""
         rows = self._rows()
         rest = [one.name for one in fields(self) if one.name not in rows]
-        if any(not _same(getattr(self, name), getattr(other, name)) for other in others for name in rest):
+        if any(not alike(getattr(self, name), getattr(other, name)) for other in others for name in rest):
             return None
         steps = (self, *others)
         return replace(self, **{name: torch.cat([getattr(step, name) for step in steps]) for name in rows})
@@ -48,12 +48,6 @@ class AtInputs(Step):
         """Cut the rows."""
         cut = {name: value.chunk(inputs) for name, value in self._rows().items()}
         return [replace(self, **{name: pieces[i] for name, pieces in cut.items()}) for i in range(inputs)]
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a is b or torch.equal(a, b)
-    return a is b or callable(a) or bool(a == b)
 
 
 @dataclass(eq=False)

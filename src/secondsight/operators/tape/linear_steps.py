@@ -63,7 +63,7 @@ class Step:
 
     def joined(self, others: Sequence[Any]) -> Step | None:
         """Join with the same step at other inputs. None: it is another step there."""
-        return self if all(_alike(a, b) for other in others for a, b in _pairs(self, other)) else None
+        return self if all(alike(a, b) for other in others for a, b in _pairs(self, other)) else None
 
     def split(self, inputs: int) -> Sequence[Step]:
         """Cut into the steps of each of the inputs, whose number is given."""
@@ -78,7 +78,7 @@ def _pairs(a: Step, b: Step) -> Iterator[tuple[Any, Any]]:
     return zip(vars(a).values(), vars(b).values(), strict=True)
 
 
-def _alike(a: Any, b: Any) -> bool:
+def alike(a: Any, b: Any) -> bool:
     """Whether two fields are equal. Functions are, because their steps come from the same operation."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a is b or (a.shape == b.shape and torch.equal(a, b))
