@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import secondsight as ss
+from bench.curved_networks import ARCHITECTURES, classifier
 from bench.measure import method_with
 from bench.paper import Pearlmutter
 from bench.photographs import model as load
@@ -56,6 +57,8 @@ def work(model: ss.Classifier, x: Tensor, what: str, warm_up: bool) -> int:
             hessian.product(hessian.gradient)
     elif kind == "batch":
         ss.explain(model, [x] * (1 if warm_up else int(more)))
+    elif what in ("caso-exact", "caso-gauss-newton"):
+        ss.explain(model, x, ss.CASO(curvature=more))
     elif what == "caso-path":
         ss.explain(model, x, ss.CASO(certify="chosen" if warm_up else "path"))
     elif what in ("picture", "caso-window"):
@@ -68,7 +71,7 @@ def work(model: ss.Classifier, x: Tensor, what: str, warm_up: bool) -> int:
 
 
 def main(name: str, what: str, photograph: str) -> None:
-    model = load(name)
+    model = classifier(name) if name in ARCHITECTURES else load(name)
     x = model.tensor(photograph)
     # The first run imports parts of torch.
     work(model, x, what, warm_up=True)

@@ -190,14 +190,57 @@ def curved_table(data: Data) -> list[str]:
             c = f[kind]
             cells += [f"{c['ge']:.1f} ({c['ge_95']:.1f})", f"{c['limit']}", f"{c['products']:g}"]
             cells.append(f"{c['certified']} of {f['photographs']}")
+            cells.append(f"{c['memory']:.1f} ({c['memory_limit']})")
         rows.append([*cells, f"{f['smoothgrad']:.0f}"])
-    heads = ["g.e. (95 %)", "wanted", "products", "certified"]
+    heads = ["g.e. (95 %)", "wanted", "products", "certified", "peak memory over a gradient's (wanted)"]
     return markdown(
         [
             "",
             *(f"exact: {head}" for head in heads),
             *(f"Gauss-Newton: {head}" for head in heads),
             "SmoothGrad-50: g.e.",
+        ],
+        rows,
+    )
+
+
+NON_RELU = {
+    "lite0-softplus": "EfficientNet-Lite0 with softplus",
+    "resnet50-softplus": "ResNet-50 with softplus",
+    "mobilenetv3": "MobileNetV3-Small, trained",
+    "vit-tiny": "ViT-Tiny, trained",
+}
+
+
+def non_relu_table(data: Data) -> list[str]:
+    """The exact Hessian H and the Gauss-Newton matrix G on networks that are not piecewise linear."""
+    rows = []
+    for key, name in NON_RELU.items():
+        f = lookup(data, f"non-relu.{key}")
+        exact, newton = (f[kind] for kind in ("exact", "gauss-newton"))
+        rows.append(
+            (
+                name + _mark(data, f"non-relu.{key}"),
+                f"{f['difference']:.2f}, {f['difference_at_gradient']:.2f}",
+                f"{f['ratio_of_L']:.2f}",
+                f"{f['smallest']:.2f}; {f['indefinite']} of {f['photographs']}",
+                f"{f['maps_apart']:.0f}, {f['chosen_maps_apart']:.0f}",
+                f"{exact['angle']:.0f}, {newton['angle']:.0f}",
+                *(f"{c['certified']} of {f['photographs']}, {c['products']:g}" for c in (exact, newton)),
+                f"{f['rank_correlation']:.2f}, {f['rank_correlation_relative']:.2f}",
+            )
+        )
+    return markdown(
+        [
+            "",
+            "H - G over H: norms, at g",
+            "L of H over L of G",
+            "smallest eigenvalue of H over L; indefinite",
+            "degrees from CASO by H to CASO by G: at lambda1 = 0, chosen",
+            "degrees from CAFO to CASO: by H, by G",
+            "certified, products: by H",
+            "certified, products: by G",
+            "rank correlation with the confidence: c1 = 10, c1 = L/4",
         ],
         rows,
     )
@@ -228,6 +271,7 @@ TABLES: dict[str, Callable[[Data], list[str]]] = {
     "certificates": certificates_table,
     "load": load_table,
     "curved": curved_table,
+    "non-relu": non_relu_table,
 }
 """The tables by the names that markers have."""
 

@@ -44,6 +44,21 @@ class Attention(nn.Module):
         return self.head((x + y).mean(1)) / 3
 
 
+class SqueezeExcite(nn.Module):
+    """A convolution with SiLU, whose channels are gated by what is in all of its pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.narrow, self.wide = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1)
+        self.last, self.head = nn.Conv2d(8, 6, 1), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        silu = nn.functional.silu
+        y = silu(self.first(x))
+        y = y * self.wide(silu(self.narrow(y.mean((2, 3), keepdim=True)))).sigmoid()
+        return self.head(silu(self.last(y)).mean((2, 3)))
+
+
 def lively(net: nn.Module, seed: int) -> nn.Module:
     """Random weights, and batch-norm statistics that are not the identity."""
     generator = torch.Generator().manual_seed(seed)
@@ -93,6 +108,7 @@ CURVED = [
     Case("attention", lively(Attention(fused=False), 8), _input(4, 6), False),
     Case("fused-attention", lively(Attention(fused=True), 9), _input(4, 6), False),
     Case("sigmoid-two-classes", lively(_mlp(nn.Sigmoid, 8, 2), 10), _input(8), False),
+    Case("silu-squeeze-excite", lively(SqueezeExcite(), 11), _input(3, 5, 4), False),
 ]
 CASES = PIECEWISE_LINEAR + CURVED
 

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor, nn
 
 import secondsight as ss
-from cases import PIECEWISE_LINEAR, Case, lively
+from cases import CURVED, PIECEWISE_LINEAR, Case, lively
 from secondsight.batching.rendezvous import Rendezvous, Request
-from secondsight.operators.gauss_newton import GaussNewton, joined
+from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.hessian_choice import hessian_at
 from secondsight.operators.loss_hessian import LossHessian
 from secondsight.operators.tape import folding, tape
 from secondsight.operators.tape.linear_steps import Step
 from secondsight.operators.tape.recorder import record_tape
 from secondsight.operators.tape.tape import joined as joined_tapes
+from secondsight.operators.tape_jacobian import TapeJacobian
 
 CONV = PIECEWISE_LINEAR[3]
 
@@ -52,7 +53,7 @@ def assert_same(together: list[ss.SecondOrderExplanation], alone: list[ss.Second
 
 
 @pytest.mark.parametrize("count", [2, 5, 11])
-@pytest.mark.parametrize("case", PIECEWISE_LINEAR, ids=str)
+@pytest.mark.parametrize("case", [*PIECEWISE_LINEAR, *CURVED], ids=str)
 def test_a_batch_gives_what_its_items_give(case: Case, count: int, threads: int) -> None:
     model, x = case.classifier(), inputs(case, count)
     alone = [ss.explain(model, one) for one in x]
@@ -74,18 +75,37 @@ def test_every_point_certified() -> None:
     assert_same(ss.explain(model, x, ss.CASO(certify="path")), alone)
 
 
-def test_products_of_several_are_those_of_each() -> None:
-    model, x = CONV.classifier(), inputs(CONV, 4)
+@pytest.mark.parametrize("case", [CONV, *(case for case in CURVED if case.name != "attention")], ids=str)
+def test_products_of_several_are_those_of_each(case: Case) -> None:
+    """Whatever the size of the rows, the classes that are explained, and how sure the network is of each."""
+    model, x = case.classifier(), inputs(case, 4)
+    x[3] *= 20
     generator = torch.Generator().manual_seed(2)
     rows = torch.randn(4, x[0].numel(), generator=generator, dtype=torch.float64) * 10.0 ** torch.arange(4)[:, None]
     rows[1] *= 0
     with model.ready():
-        hessians = [hessian_at(model, one)[0] for one in x]
-        joint = joined(hessians)
+        hessians = [hessian_at(model, one, target=i % 2)[0] for i, one in enumerate(x)]
+        assert {hessian.kind for hessian in hessians} == {"gauss-newton" if case.piecewise_linear else "exact"}
+        joint = hessians[0].joined(hessians[1:])
         assert joint is not None
-        found = joint.times_own_row(rows)
-        for hessian, row, product in zip(hessians, rows, found, strict=True):
-            torch.testing.assert_close(product, hessian @ row, rtol=1e-9, atol=1e-12)
+        for _ in range(2):
+            found = joint.times_own_rows(rows)
+            for hessian, row, product in zip(hessians, rows, found, strict=True):
+                wanted = hessian @ row
+                torch.testing.assert_close(product, wanted, rtol=1e-9, atol=1e-12 * float(wanted.abs().max()))
+
+
+def test_exact_products_without_a_trusted_tape_are_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CURVED[0]
+    x = inputs(case, 3)
+    expected = [ss.explain(case.classifier(), one) for one in x]
+    monkeypatch.setattr(TapeJacobian, "curvature_agrees", lambda self: False)
+    model = case.classifier()
+    with model.ready():
+        first, second = (hessian_at(model, one)[0] for one in x[:2])
+        assert (first.kind, first.shareable, first.joined([second])) == ("exact", False, None)
+    for found, wanted in zip(ss.explain(model, x), expected, strict=True):
+        torch.testing.assert_close(found.delta, wanted.delta, rtol=1e-4, atol=1e-7)
 
 
 def test_products_go_through_the_network_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,9 +130,13 @@ def test_the_same_inputs_are_joined_once(monkeypatch: pytest.MonkeyPatch) -> Non
     model, x = CONV.classifier(), inputs(CONV, 4)
     ss.explain(model, x)
     met: list[int] = []
-    monkeypatch.setattr(
-        "secondsight.batching.rendezvous.joined", lambda members: (met.append(len(members)), joined(members))[1]
-    )
+    join = GaussNewton.joined
+
+    def counted(self: GaussNewton, others: list[LossHessian]) -> GaussNewton | None:
+        met.append(1 + len(others))
+        return join(self, others)
+
+    monkeypatch.setattr(GaussNewton, "joined", counted)
     explained = ss.explain(model, x)
     sets = len({e.products for e in explained})
     assert 1 <= len(met) <= sets
@@ -347,7 +371,7 @@ def test_a_product_of_another_kind_is_taken_by_itself() -> None:
     with model.ready():
         first, second = (hessian_at(model, one)[0] for one in x)
         twice = Twice(second.linear)
-        assert joined([first, twice]) is None
+        assert first.joined([twice]) is None
         row = torch.ones(1, x[0].numel(), dtype=torch.float64)
         requests = [Request(first, row), Request(twice, row)]
         found = Rendezvous()._products([0, 1], requests)

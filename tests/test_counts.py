@@ -7,7 +7,7 @@ A pass is one call of a convolution for each convolution of the network and each
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,8 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import secondsight as ss
-from cases import lively
+from cases import CURVED, Case, lively
 from secondsight.config import method_of
+from secondsight.operators.tape.tape import Tape
 
 CASO_PRODUCTS = 4
 """Three fix lambda2 (at the gradient, a random probe and the top eigenvector of these); one certifies the map."""
@@ -204,3 +205,60 @@ def test_passes_are_counted_however_they_are_run(subject: Subject) -> None:
     assert counts.largest >= 3 * subject.activation
     _, counts = counted(subject, by_forward_mode)
     assert counts.forward >= 2
+
+
+INPUTS = 4
+"""Inputs of a batch, all of which share a pass."""
+
+TAPED = [case for case in CURVED if case.name != "attention"]
+"""Networks with an exact Hessian from a tape."""
+
+
+@pytest.fixture
+def _one_thread() -> Iterator[None]:
+    """One line of inputs: with more threads, fewer inputs share a pass."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def count_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note each pass, through the network or through a tape, whatever the number of its inputs."""
+    passes: list[str] = []
+
+    def watch(owner: type, name: str) -> None:
+        run = getattr(owner, name)
+
+        def watched(*arguments: Any, **named: Any) -> Any:
+            passes.append(name)
+            return run(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for name in ("forward", "transpose", "bends"):
+        watch(Tape, name)
+    watch(ss.Classifier, "logits")
+    return passes
+
+
+@pytest.mark.usefixtures("_one_thread")
+@pytest.mark.parametrize("case", TAPED, ids=str)
+def test_exact_products_of_several_inputs_share_passes(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = list(torch.rand((INPUTS, *case.x.shape), generator=generator, dtype=torch.float64))
+    model = case.classifier()
+    # A proven bound multiplies all of so small an H, which takes passes of its own.
+    method = ss.CASO(bound="estimated")
+    ss.explain(model, x, method)
+    passes = count_passes(monkeypatch)
+    alone: list[int] = []
+    for one in x:
+        passes.clear()
+        assert ss.explain(model, one, method).curvature == "exact"
+        alone.append(len(passes))
+    passes.clear()
+    assert {e.curvature for e in ss.explain(model, x, method)} == {"exact"}
+    # All wait for the longest, and each set of inputs that meets is bent anew.
+    assert len(passes) <= max(alone) + INPUTS
+    assert len(passes) < 0.5 * sum(alone)

@@ -110,7 +110,8 @@ class TestEachInputByItself:
         for x, alone, other in zip(batch, one_by_one, together, strict=True):
             expected = ss.explain(classifier(net), x)
             for e in (alone, other):
-                assert torch.equal(e.delta, expected.delta)
+                # Inputs that share a pass may differ in the last digits.
+                torch.testing.assert_close(e.delta, expected.delta, rtol=1e-9, atol=0)
                 assert (e.curvature, e.notes) == (expected.curvature, expected.notes)
 
 

@@ -36,12 +36,87 @@ def test_entries_that_are_left_out_are_zero(seed: int, error: float, monkeypatch
     for _ in range(2):
         model = NystromModel(problem, basis, guesses)
         for share in (0.9, 0.7, 0.5, 0.3, 0.6, 0.1, 0.01):
-            delta, _origin = model.solve(share * largest)
+            delta = model.solve(share * largest).delta
             start = torch.zeros(len(model.factor), dtype=torch.float64)
             whole = semismooth_newton(problem.gradient, model.factor, model.a, share * largest, start, L1())[1]
             torch.testing.assert_close(delta, whole, rtol=1e-8, atol=1e-12)
             # Far from the solution of the next round: those of other values of lambda1.
             guesses[(1.1 - share) * largest] = delta
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("count", [1, 4, 12])
+def test_interpolant_is_the_hessian_less_what_products_have_not_shown(seed: int, count: int) -> None:
+    """H - PHP by its definition, from orthonormal rows that begin with the basis."""
+    h, basis = _indefinite(seed), KrylovBasis(_normal(SIZE, seed=seed))
+    rows = _normal(count, SIZE, seed=200 + seed)
+    basis.append(rows, rows @ h)
+    aside = torch.eye(SIZE, dtype=torch.float64) - basis.vectors.T @ basis.vectors
+    rows, middle = basis.interpolant()
+    torch.testing.assert_close(rows.T @ middle @ rows, h - aside @ h @ aside, rtol=0, atol=1e-9)
+    torch.testing.assert_close(rows @ rows.T, torch.eye(len(rows), dtype=torch.float64), rtol=0, atol=1e-12)
+    assert torch.equal(rows[: len(basis)], basis.vectors)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_maps_of_an_indefinite_model_are_optimal(seed: int) -> None:
+    """D is optimal for H - PHP where its subgradient says so, and D'HD is not below its bound."""
+    h, g = _indefinite(seed), _normal(SIZE, seed=seed)
+    ends = torch.linalg.eigvalsh(h)
+    basis = KrylovBasis(g)
+    rows = basis.new_directions(torch.cat([g[None], _normal(6, SIZE, seed=300 + seed)]))
+    basis.append(rows, rows @ h)
+    problem = Problem(g, L1(), 0.6 * float(ends[-1]), float(ends[-1]), -float(ends[0]))
+    model = NystromModel(problem, basis)
+    assert model.middle is not None
+    assert model.a == 2 * problem.lambda2
+    low_rank = model.factor.T @ model.middle @ model.factor
+    largest = float(g.abs().max())
+    for share in (0.9, 0.5, 0.2, 0.01):
+        found = model.solve(share * largest)
+        slope = g + low_rank @ found.delta - model.a * found.delta
+        active = found.delta != 0
+        assert bool(active.any())
+        torch.testing.assert_close(
+            slope[active], share * largest * found.delta[active].sign(), rtol=0, atol=1e-9 * largest
+        )
+        assert float(slope.abs().max()) <= share * largest * (1 + 1e-9)
+        truth = float(found.delta @ h @ found.delta)
+        assert found.quadratic_bound <= truth + 1e-9 * abs(truth)
+        assert found.quadratic == pytest.approx(float(found.delta @ low_rank @ found.delta), rel=1e-9)
+
+
+def test_model_that_is_not_concave_is_shifted() -> None:
+    """H - PHP has larger eigenvalues than H here: the shift, which never has, takes its place."""
+    h = torch.zeros(SIZE, SIZE, dtype=torch.float64)
+    h[0, 1] = h[1, 0] = 1.0
+    h[1, 1] = -10.0
+    g = torch.zeros(SIZE, dtype=torch.float64)
+    g[0], g[1] = 1.0, 0.5
+    basis = KrylovBasis(g)
+    basis.append(torch.eye(SIZE, dtype=torch.float64)[:1], h[:1])
+    top, bottom = float(torch.linalg.eigvalsh(h)[-1]), float(torch.linalg.eigvalsh(h)[0])
+    problem = Problem(g, L1(), 0.6 * top, top, -bottom)
+    model = NystromModel(problem, basis)
+    assert model.middle is None
+    assert model.a == problem.a
+
+
+def test_search_that_fails_is_left_to_the_shifted_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    h, g = _indefinite(0), _normal(SIZE, seed=0)
+    ends = torch.linalg.eigvalsh(h)
+    basis = KrylovBasis(g)
+    basis.append(g[None], (h @ g)[None])
+    problem = Problem(g, L1(), 0.6 * float(ends[-1]), float(ends[-1]), -float(ends[0]))
+    lambda1 = 0.3 * float(g.abs().max())
+    monkeypatch.setattr(nystrom_model, "saddle_newton", lambda *_: None)
+    found = NystromModel(problem, basis).solve(lambda1).delta
+    torch.testing.assert_close(found, NystromModel(problem, basis, shifted=True).solve(lambda1).delta)
+
+
+def _indefinite(seed: int) -> Tensor:
+    root = _normal(SIZE, SIZE, seed=400 + seed)
+    return (root + root.T) / 2
 
 
 def _problem(seed: int) -> tuple[Problem, KrylovBasis]:

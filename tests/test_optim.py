@@ -343,7 +343,7 @@ def test_newton_is_exact_also_at_the_edge_of_concavity(seed: int, lambda1: float
     values, vectors = torch.linalg.eigh(problem.h)
     factor = (vectors * values.clamp(min=0).sqrt()).T
     a = problem.top * (1 + edge)
-    z, delta = semismooth_newton(problem.g, factor, a, lambda1, torch.zeros(60, dtype=torch.float64), L1())
+    z, delta, _ = semismooth_newton(problem.g, factor, a, lambda1, torch.zeros(60, dtype=torch.float64), L1())
     assert (z - factor @ delta).norm() <= 1e-6 * (1 + z.norm())
     w = problem.g - a * delta + problem.h @ delta
     active = delta != 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import itertools
 import json
@@ -314,6 +315,53 @@ def test_non_relu_takes_the_smallest_beta_and_both_hessians(tmp_path: Path) -> N
     (tmp_path / "images" / "labels.csv").write_text("name\n1.png\n")
     with pytest.raises(ss.SecondsightError, match="must have the columns file and class_index"):
         non_relu(Run(model, files, tmp_path / "none"))
+
+
+def test_non_relu_measures_a_smooth_network_as_it_is(tmp_path: Path) -> None:
+    """Without labels, and against dense float64 Hessians by autograd."""
+    model, files = small(tmp_path / "images")
+    net = torch.nn.Sequential(*(torch.nn.GELU() if type(m) is torch.nn.ReLU else m for m in model.net))  # type: ignore[union-attr]
+    smooth = ss.Classifier(net, size=12, name="gelu")
+    found = non_relu(Run(smooth, files, tmp_path))
+    assert found.numbers["settings"]["network"] == "gelu"
+    assert found.numbers["accuracies"] == {}
+    twin = copy.deepcopy(net).double()
+    indefinite = 0
+    for file, record in zip(files, found.numbers["photographs"], strict=True):
+        x = smooth.tensor(file).double()
+        target = twin(x[None]).argmax(1)
+        hessian = torch.autograd.functional.hessian(
+            lambda x, target=target: torch.nn.functional.cross_entropy(twin(x[None]), target), x
+        ).reshape(432, 432)
+        jacobian = torch.autograd.functional.jacobian(lambda x: twin(x[None])[0], x).reshape(30, 432)
+        p = twin(x[None])[0].softmax(0).detach()
+        newton = jacobian.T @ (torch.diag(p) - torch.outer(p, p)) @ jacobian
+        g = jacobian.T @ (p - torch.eye(30, dtype=torch.float64)[target[0]])
+        values = torch.linalg.eigvalsh(hessian)
+        width = float(values[-1] - values[0])
+        assert record["exact"]["L"] == pytest.approx(float(values[-1]), rel=0.02)
+        assert record["smallest"] == pytest.approx(float(values[0]), abs=0.02 * width)
+        indefinite += bool(values[0] < -0.01 * width)
+        gap = hessian - newton
+        assert record["difference"] == pytest.approx(float(gap.norm() / hessian.norm()), rel=0.3)
+        assert record["difference_at_gradient"] == pytest.approx(
+            float((gap @ g).norm() / (hessian @ g).norm()), rel=1e-3
+        )
+        maps = []
+        for matrix in (hessian, newton):
+            top = float(torch.linalg.eigvalsh(matrix)[-1])
+            maps.append(torch.linalg.solve((top + 20) * torch.eye(432, dtype=torch.float64) - matrix, g))
+        cosine = float(torch.nn.functional.cosine_similarity(*maps, dim=0))
+        assert record["maps_apart"] == pytest.approx(math.degrees(math.acos(min(1.0, cosine))), abs=0.5)
+        for kind in ("exact", "gauss-newton"):
+            e = ss.explain(smooth, file, ss.CASO(curvature=kind))
+            assert record[kind]["certified"] == e.certificate.holds
+            assert record[kind]["map_products"] == e.products
+    summary = found.numbers["summary"]
+    assert indefinite > 0
+    assert summary["indefinite"] == indefinite
+    assert f"indefinite on {indefinite} of 6" in found.measured
+    assert summary["maps_apart"] > 0.5
 
 
 def test_the_direction_of_caso_does_not_hang_on_the_rank_one_part(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,52 @@ def test_figures_that_are_to_be_measured_again_say_so() -> None:
 
     data = {"ab": STAMP | {"measured": "before", "figures": {"lite0": {"caso": RATIO}, "resnet50": {}}}}
     assert table(data, "ab").endswith("\n\nMeasured before the latest changes of the code.")
+
+
+def test_the_table_of_curved_networks_is_what_the_command_wrote(tmp_path: Path) -> None:
+    from bench.non_relu import FOLDERS, figures
+    from bench.page_tables import NON_RELU, table
+
+    kind = {"angle": 27.9, "certified": 19, "products": 12.5}
+    summary = {"photographs": 20, "ratio_of_L": 1.77, "smallest": -0.96, "indefinite": 18, "maps_apart": 25.2}
+    summary |= {"difference": 0.92, "difference_at_gradient": 0.41, "chosen_maps_apart": 30.6}
+    summary |= {"exact": kind, "gauss-newton": kind | {"certified": 20, "products": 4.0, "angle": 9.2}}
+    numbers = {"summary": summary, "rank_correlation": {"exact": -0.5}, "rank_correlation_relative": -0.25}
+    assert set(FOLDERS) == set(NON_RELU)
+    for folder in FOLDERS.values():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "non-relu.json").write_text(json.dumps({"numbers": numbers}))
+    shown = table({"non-relu": STAMP | {"figures": figures(tmp_path)}}, "non-relu")
+    row = "0.92, 0.41 | 1.77 | -0.96; 18 of 20 | 25, 31 | 28, 9 | 19 of 20, 12.5 | 20 of 20, 4 | -0.50, -0.25 |"
+    assert f"| ViT-Tiny, trained | {row}" in shown
+
+
+def test_one_result_is_replaced_on_the_page_of_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+
+    page = runpy.run_path(str(ROOT / "scripts" / "paper_page.py"))
+    docs, report = tmp_path / "docs", tmp_path / "report"
+    (docs / "paper").mkdir(parents=True)
+    (docs / "paper" / "old-last.png").write_bytes(b"old")
+    (docs / "paper" / "old-first.png").write_bytes(b"stays")
+    before = "# T\n\nwords\n\n| [first](#first) | F | old: holds |\n| [last](#last) | L | old: holds |\n"
+    before += "\n## first\n\nstays\n"
+    (docs / "paper.md").write_text(f"{before}\n## last\n\nold words\n")
+    for network in ("a", "b"):
+        (report / network).mkdir(parents=True)
+        words = {"name": "last", "where": "L", "claim": "C", "measured": f"new {network}", "verdict": "holds in part"}
+        (report / network / "last.json").write_text(json.dumps(words | {"numbers": {}}))
+        for name in ("last.png", "last-2.png"):
+            Image.new("RGB", (3, 2)).save(report / network / name)
+    monkeypatch.setitem(page["only"].__globals__, "DOCS", docs)
+    page["only"](report, "last")
+    after = (docs / "paper.md").read_text()
+    assert after.startswith(before.replace("| L | old: holds |", "| L | a: holds in part; b: holds in part |"))
+    assert "new a" in after
+    assert after.endswith("![last](paper/b-last.png)\n\n![last](paper/b-last-2.png)\n")
+    assert "old words" not in after
+    kept = ["a-last-2.png", "a-last.png", "b-last-2.png", "b-last.png", "old-first.png"]
+    assert sorted(file.name for file in (docs / "paper").iterdir()) == kept
 
 
 def test_code_is_left_alone() -> None:

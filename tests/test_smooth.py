@@ -168,7 +168,7 @@ def test_antithetic_copies_are_pairs(batch_size: int) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("method", SMOOTH)
 def test_antithetic_copies_average_to_their_dense_average(case: Case, method: str, n: int) -> None:
-    config = configured(method, n=n, sigma=0.3, antithetic=True, batch_size=4, lambda1=0.0, tolerance=1e-10)
+    config = configured(method, n=n, sigma=0.3, antithetic=True, batch_size=4, lambda1=0.0, tolerance=1e-12)
     e = ss.explain(case.classifier(), case.x, config, seed=7)
     g, h = dense(case, e.target, n, 0.3, seed=7, antithetic=True)
     h = h if method == "smooth-caso" else torch.zeros_like(h)

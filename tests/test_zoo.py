@@ -375,15 +375,34 @@ def test_round_trip_of_a_file(source: str, tmp_path: Path) -> None:
 
 
 def test_other_weights_are_refused_with_the_difference(tmp_path: Path, timm: Any) -> None:
-    state = timm.create_model("resnet10t", num_classes=7).state_dict()
+    state = timm.create_model("resnet10t").state_dict()
     state["head.weight"] = state.pop("fc.bias")
     state.pop("conv1.0.weight")
+    state["fc.weight"] = state["fc.weight"][:, :7].clone()
     file = tmp_path / "other.safetensors"
     save_file(state, file)
     message = refusal(f"timm:resnet10t@{file}", ss.ModelError)
     assert "2 missing (conv1.0.weight, fc.bias)" in message
     assert "1 unknown (head.weight)" in message
-    assert "1 of another shape (fc.weight 7x512 in the file, 1000x512 in the network)" in message
+    assert "1 of another shape (fc.weight 1000x7 in the file, 1000x512 in the network)" in message
+
+
+@pytest.mark.parametrize("name", ["resnet10t", "deit_tiny_distilled_patch16_224"])
+def test_timm_networks_take_the_number_of_classes_from_the_weights(name: str, tmp_path: Path, timm: Any) -> None:
+    net = timm.create_model(name, num_classes=7).eval()
+    save_file(net.state_dict(), tmp_path / "seven.safetensors")
+    model = ss.load_model(f"timm:{name}@{tmp_path / 'seven.safetensors'}")
+    x = torch.randn(1, 3, 224, 224)
+    assert torch.equal(model.net(x), net(x))
+    assert model.net(x).shape == (1, 7)
+    assert model.labels is None
+
+
+@pytest.mark.parametrize("last", [torch.tensor(1.0), torch.ones(0, 512), torch.ones(1, 512)])
+def test_timm_weights_without_classes_are_refused(last: torch.Tensor, tmp_path: Path, timm: Any) -> None:
+    state = timm.create_model("resnet10t").state_dict() | {"fc.weight": last}
+    save_file(state, tmp_path / "odd.safetensors")
+    assert "does not fit" in refusal(f"timm:resnet10t@{tmp_path / 'odd.safetensors'}", ss.ModelError)
 
 
 def test_many_differences_are_counted_not_listed(tmp_path: Path) -> None:

@@ -372,7 +372,7 @@ class CASO(CAFO):
     max_products: int = option(
         100,
         whole(1),
-        "Stop after this many Hessian products and return the best map, not certified. The three to eight (for an "
+        "Stop after this many Hessian products and return the best map, not certified. The two to eight (for an "
         "indefinite Hessian, up to 16) that fix lambda2 are always taken.",
         "N",
     )

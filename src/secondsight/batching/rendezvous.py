@@ -16,7 +16,6 @@ from greenlet import getcurrent, greenlet
 from torch import Tensor
 
 from secondsight.operators.base import SymmetricOperator
-from secondsight.operators.gauss_newton import JointGaussNewton, joined
 from secondsight.operators.loss_hessian import LossHessian
 
 
@@ -57,7 +56,7 @@ class Rendezvous:
         self._stopped = stopped
         self._running: list[greenlet] = []
         self._requests: dict[int, Request] = {}
-        self._joined: tuple[list[int], JointGaussNewton | None] = [], None
+        self._joined: tuple[list[int], LossHessian | None] = [], None
 
     def run(self, work: Callable[[], None], members: int) -> None:
         """Run a function in several coroutines at a time, until all of them have returned or one has failed."""
@@ -97,11 +96,12 @@ class Rendezvous:
     def _products(self, numbers: list[int], requests: Sequence[Request]) -> Sequence[Tensor]:
         # The last joined operator is kept, because the same inputs usually ask again.
         if numbers != self._joined[0]:
-            self._joined = numbers, joined([request.hessian for request in requests])
+            first, *others = (request.hessian for request in requests)
+            self._joined = numbers, first.joined(others)
         joint = self._joined[1]
         if joint is None:
             return [request.hessian @ request.left[0] for request in requests]
-        return list(joint.times_own_row(torch.stack([request.left[0] for request in requests])))
+        return list(joint.times_own_rows(torch.stack([request.left[0] for request in requests])))
 
 
 class SharedOperator(SymmetricOperator):

@@ -57,10 +57,9 @@ def side_by_side(prepare: Prepare[T], count: int) -> list[T]:
     whose products run the network are therefore solved alone.
     """
     (first,) = prepare([0])
-    jacobian = first.hessian.shared_jacobian
-    if jacobian is None:
+    if not first.hessian.shareable:
         return [first.solve(None), *(prepare([i])[0].solve(None) for i in range(1, count))]
-    threads = torch.get_num_threads() if jacobian.x.device.type == "cpu" else 1
+    threads = torch.get_num_threads() if first.hessian.linear.x.device.type == "cpu" else 1
     number = max(1, min(threads, MOST_WORKERS, count // 2))
     network, stop = Lock(), Event()
     workers = []
@@ -68,7 +67,7 @@ def side_by_side(prepare: Prepare[T], count: int) -> list[T]:
         # Input 0 is prepared already: its worker goes on with input `number`.
         numbers = range(i or number, count, number)
         # One more input in a pass costs as much as one more direction.
-        workers.append(Worker(prepare, numbers, jacobian.directions, network, stop))
+        workers.append(Worker(prepare, numbers, first.hessian.directions, network, stop))
     workers[0].prepared.append((0, first))
     # Prepared before there are threads, which could only run the network one after the other.
     for worker in workers:
@@ -112,7 +111,7 @@ class Worker(Generic[T]):
         with self.network:
             numbers = [self.queue.popleft() for _ in range(min(self.size, len(self.queue)))]
             for number, task in zip(numbers, self.prepare(numbers) if numbers else [], strict=True):
-                if task.hessian.shared_jacobian is None:
+                if not task.hessian.shareable:
                     self.results[number] = task.solve(None)
                 else:
                     self.prepared.append((number, task))

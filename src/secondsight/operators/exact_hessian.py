@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
@@ -17,16 +19,33 @@ class ExactHessian(LossHessian):
 
     def times_rows(self, rows: Tensor) -> Tensor:
         """Multiply H with each row: on a tape, else by backward passes through the gradient and through the logits."""
-        linear = self.linear
-        if linear.jacobian.curvature_agrees():
-            products = linear.jacobian.curved_products(rows[:, None], linear.loss_cotangent(), linear.covariance)
-            return products.mean(1)
+        if self.shareable:
+            return torch.cat([self._curved(some[:, None]).mean(1) for some in rows.split(self.directions)])
         return torch.stack([self._times(row) for row in rows])
+
+    def times_own_rows(self, rows: Tensor) -> Tensor:
+        """Multiply the H of each input with its own row, on a tape."""
+        return self._curved(rows[None])[0]
+
+    @cached_property
+    def shareable(self) -> bool:
+        """Whether the products are from a tape. It must have the curvature of the network."""
+        return self.linear.jacobian.curvature_agrees()
+
+    @property
+    def directions(self) -> int:
+        """How many directions are fast in one pass that is bent."""
+        return self.linear.jacobian.curved_directions
 
     def require_second_derivative(self) -> None:
         """Raise NotDifferentiableError if torch cannot differentiate this network twice."""
         with derivatives():
             self._double_backward(torch.zeros_like(self.linear.x[0]))
+
+    def _curved(self, v: Tensor) -> Tensor:
+        """From (k, n, d), or (k, 1, d) for all inputs, to (k, n, d)."""
+        linear = self.linear
+        return linear.jacobian.curved_products(v, linear.loss_cotangent(), linear.covariance)
 
     def _times(self, v: Tensor) -> Tensor:
         scale = float(v.abs().max())

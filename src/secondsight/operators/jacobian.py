@@ -33,6 +33,7 @@ class Jacobian(ABC):
         piecewise_linear: whether the network is known to be linear around each of the inputs.
         constant: whether the logits do not depend on the input, so that W is zero.
         directions: how many directions are fast in one pass.
+        curved_directions: the same for `curved_products`, which keeps the tangents of curved steps.
         solver_device: where the vectors that leave the Jacobian live.
         notes: what a reader of the result should know.
     """
@@ -41,6 +42,7 @@ class Jacobian(ABC):
     piecewise_linear = False
     constant = False
     directions = 1
+    curved_directions = 1
 
     def __init__(self, x: Tensor, logits: Tensor) -> None:
         """Keep the inputs and their logits."""

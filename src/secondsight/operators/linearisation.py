@@ -53,7 +53,8 @@ class Linearisation:
     Attributes:
         probabilities: p = softmax(f), one row for each input. Float64 on the CPU, because it is few numbers and some
             devices have no float64.
-        target: the index y of the class.
+        target: the index y of the class, of the first input where each has its own.
+        targets: the index of the class of each input, one in a row.
         size: the number d of entries of one input.
         notes: what a reader of the result should know.
     """
@@ -65,6 +66,7 @@ class Linearisation:
         self.classes = logits.shape[1]
         self.probabilities = logits.softmax(1)
         self.target = int(logits[0].argmax()) if target is None else model.target_index(target, self.classes)
+        self.targets = torch.full((len(logits), 1), self.target, device="cpu")
         self.size = jacobian.x[0].numel()
         self.notes: list[str] = []
         self._gradient: Tensor | None = None
@@ -91,15 +93,13 @@ class Linearisation:
 
         1 - p_y would lose every digit as p_y -> 1.
         """
-        cotangent = self.probabilities.clone()
-        cotangent[:, self.target] = 0
-        cotangent[:, self.target] = -cotangent.sum(1)
-        return cotangent
+        others = self.probabilities.scatter(1, self.targets, 0.0)
+        return others.scatter(1, self.targets, -others.sum(1, keepdim=True))
 
     @property
     def uncertainty(self) -> Tensor:
         """1 - p_y, averaged over the inputs: a tensor of one number."""
-        return -self.loss_cotangent()[:, self.target].mean(0, keepdim=True)
+        return -self.loss_cotangent().gather(1, self.targets).mean(0)
 
     def covariance(self, t: Tensor) -> Tensor:
         """Compute (diag p - pp') t. Subtracting the entry of the likeliest class first keeps the digits as p -> 1."""
@@ -152,6 +152,15 @@ class Linearisation:
         leaf, logits = self.jacobian.graph()
         weights = (cotangent / scale).to(logits.dtype).to(logits.device).requires_grad_()
         return GradientGraph(differentiable_gradient(logits, leaf, weights), leaf, weights, scale)
+
+    def joined(self, others: Sequence[Linearisation]) -> Linearisation | None:
+        """Join with the same network at other inputs, each with its own class. None: they cannot share a pass."""
+        jacobian = self.jacobian.joined([other.jacobian for other in others])
+        if jacobian is None:
+            return None
+        result = Linearisation(self.model, jacobian, self.target)
+        result.targets = torch.cat([self.targets, *(other.targets for other in others)])
+        return result
 
     def all_notes(self) -> list[str]:
         """List what a reader should know of the network and of this input, each once."""

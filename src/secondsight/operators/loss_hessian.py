@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Self
 
 from torch import Tensor
 
 from secondsight.operators.base import SymmetricOperator
-from secondsight.operators.jacobian import Jacobian
 from secondsight.operators.linearisation import Linearisation
 
 
@@ -47,12 +47,32 @@ class LossHessian(SymmetricOperator):
         return self.linear.logit_rounding(careful)
 
     @property
-    def shared_jacobian(self) -> Jacobian | None:
-        """The Jacobian W whose passes the products of several inputs can share, for H = W (diag p - pp') W'.
+    def shareable(self) -> bool:
+        """Whether products run no network, so that the products of several inputs can share a pass."""
+        return False
 
-        None: a product runs the network, so it must be taken alone.
+    @property
+    def directions(self) -> int:
+        """How many directions, or inputs with one direction each, are fast in one pass."""
+        return 1
+
+    def joined(self, others: Sequence[LossHessian]) -> Self | None:
+        """Join with the Hessians at other inputs, so that one pass multiplies each with a row of its own.
+
+        None: they are not of one kind, or one of them must be taken alone.
         """
-        return None
+        members: list[LossHessian] = [self, *others]
+        if not all(member.shareable and member.kind == self.kind for member in members):
+            return None
+        linear = self.linear.joined([other.linear for other in others])
+        return None if linear is None else type(self)(linear)
+
+    def times_own_rows(self, rows: Tensor) -> Tensor:
+        """Multiply the H of each input, which is not averaged, with its own row of an (n, d) tensor, in one pass.
+
+        Only where `shareable` is set.
+        """
+        raise NotImplementedError
 
     def factor_blocks(self) -> Iterator[Tensor] | None:
         """Iterate over the columns of B with H = BB', some at a time, as rows. None: H has no such factor."""

@@ -28,7 +28,7 @@ class TapeJacobian(Jacobian):
         """Take the tape of the network at x."""
         super().__init__(x, tape.logits)
         self._model, self._tape = model, tape
-        self.directions = tape.directions
+        self.directions, self.curved_directions = tape.directions, tape.curved_directions
         self.piecewise_linear = tape.piecewise_linear
         self._bends: tuple[Tensor, Mapping[int, Bend]] | None = None
 
@@ -97,18 +97,15 @@ class TapeJacobian(Jacobian):
 
     def curved_products(self, v: Tensor, weights: Tensor, covariance: Callable[[Tensor], Tensor]) -> Tensor:
         """Take a tangent pass, and a pass back that starts from (diag p - pp') W'v and is bent at each curved step."""
-        # Both parts of the product are divided by one number, so that p - y survives the network's precision.
-        scale = float(weights.abs().max()) or 1.0
-        bends = self._bends_of(weights / scale)
-        sizes = unit_sizes(v)
-        units = (v / sizes[..., None]).to(self.x.dtype).to(self.x.device).reshape(*v.shape[:2], *self.x.shape[1:])
-        products = []
-        for some in units.split(self._tape.curved_directions):
-            kept: dict[int, tuple[Tensor, ...]] = {}
-            change = self._tape.forward(some, kept)
-            u = (covariance(change.cpu().double()) / scale).to(change)
-            products.append(self._tape.transpose(u, bends, kept).flatten(2).to(self.solver_device).double())
-        return torch.cat(products).mul_(scale * sizes.to(self.solver_device)[..., None])
+        # Both parts of a product are divided by one number, so that p - y survives the network's precision.
+        scales = unit_sizes(weights)[:, None]
+        bends, kept = self._bends_of(weights / scales), dict[int, tuple[Tensor, ...]]()
+        sizes = unit_sizes(v)[..., None]
+        units = (v / sizes).to(self.x.dtype).to(self.x.device).reshape(*v.shape[:2], *self.x.shape[1:])
+        change = self._tape.forward(units, kept)
+        u = (covariance(change.cpu().double()) / scales).to(change)
+        products = self._tape.transpose(u, bends, kept).flatten(2).to(self.solver_device).double()
+        return products.mul_(scales.to(self.solver_device) * sizes.to(self.solver_device))
 
     def _bends_of(self, weights: Tensor) -> Mapping[int, Bend]:
         if self._bends is None or not torch.equal(self._bends[0], weights):

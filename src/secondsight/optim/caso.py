@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -35,6 +35,9 @@ LARGEST_BASIS = 48
 
 FLOAT32_RANGE = 2.0**-64, 2.0**64
 """Where lambda2 is outside, maps of a gradient of unit size may leave float32's range, and are kept in float64."""
+
+FAR = 0.3
+"""A map whose relative gap is above this is far from the optimum, and so may be the choice of lambda1."""
 
 ASYMMETRY = 1e-2
 """Far above what rounding does to float32 products: an asymmetry of a hundredth comes from a wrong derivative."""
@@ -89,7 +92,9 @@ class CasoSolver:
     def fix_lambda2(self) -> None:
         """Find L from the first products, and set lambda2 = L/2 + c1 once and for all (theorem 3)."""
         self.basis = KrylovBasis(self.gradient, self.dtype)
-        spectrum = self.bound.explore(self.H, self.gradient, self.basis, self._margin, self.seed)
+        # Where blocks overlap, the penalty depends on the smallest eigenvalue.
+        both_ends = self.penalty.overlapping
+        spectrum = self.bound.explore(self.H, self.gradient, self.basis, self._margin, self.seed, both_ends)
         self._check_symmetry()
         self.top, lambda2 = self._lambda2(spectrum)
         self.dtype = map_dtype(self.dtype, lambda2)
@@ -101,14 +106,14 @@ class CasoSolver:
     def choose(self, rule: LambdaRule) -> Path:
         """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the proof is good.
 
-        The first product at a chosen map may change the choice. After that the path waits until the map is certified.
+        A first product that shows the path to be far off may change the choice. After that the path waits until the map
+        is certified.
         """
         guesses: dict[float, Tensor] = {}
         proven: Point | None = None
         patient = False
         while True:
-            model = NystromModel(self.problem, self.basis, guesses)
-            path = rule.choose(functools.partial(self._solve_at, model), self.penalty.lambda1_max(self.gradient))
+            path = self._solve_path(rule, guesses)
             if proven is not None and proven.lambda1 == path.chosen.lambda1:
                 return path.replacing({path.index: proven})
             if not self.H.left:
@@ -120,6 +125,11 @@ class CasoSolver:
             proven = point if point.certified_to(self.tolerance) else None
             guesses = {point.lambda1: point.delta for point in path.points}
             patient = True
+
+    def _solve_path(self, rule: LambdaRule, guesses: Mapping[float, Tensor]) -> Path:
+        """Solve the path on the basis. Its model, which is as large as the basis, is freed before the next one."""
+        model = NystromModel(self.problem, self.basis, guesses)
+        return rule.choose(functools.partial(self._solve_at, model), self.penalty.lambda1_max(self.gradient))
 
     def _certify_chosen(self, point: Point, patient: bool) -> tuple[Point, bool]:
         """Certify a map by one product or, if patient, solve it again by itself after each product that is not enough.
@@ -137,7 +147,7 @@ class CasoSolver:
                 return point, True
             if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:
                 return self._finish(point), True
-            if not patient:
+            if not patient and (point.gap is None or point.gap.relative_gap > FAR):
                 return point, False
             point = self._solve_at(NystromModel(self.problem, self.basis, {point.lambda1: point.delta}), point.lambda1)
 
@@ -231,13 +241,20 @@ class CasoSolver:
         return Problem(self.gradient, self.penalty, lambda2, bound, negative, self.fixed_shift, diagonal)
 
     def _solve_at(self, model: NystromModel, lambda1: float) -> Point:
-        solution, origin = model.solve(lambda1)
-        delta = solution.to(self.dtype)
-        exact = delta.double()
-        objective = self.problem.objective(exact, model.quadratic(exact), lambda1, origin)
-        error = self.basis.factor_error
-        rounding = self._objective_rounding(objective, error * (error + 2 * math.sqrt(self.basis.size)))
-        return Point(lambda1, delta, objective, self._sparsity(delta, origin), rounding, origin=origin)
+        found = model.solve(lambda1)
+        delta = found.delta.to(self.dtype)
+        objective = self.problem.objective(delta.double(), found.quadratic_bound, lambda1, found.origin)
+        # Maps are rounded after their products were taken.
+        rounding = model.form_rounding + torch.finfo(self.dtype).eps * self.basis.size
+        return Point(
+            lambda1,
+            delta,
+            objective,
+            self._sparsity(delta, found.origin),
+            self._objective_rounding(objective, rounding),
+            origin=found.origin,
+            quadratic=found.quadratic,
+        )
 
     def _sparsity(self, delta: Tensor, origin: Origin | None) -> float:
         return self.sparsity(delta) if origin is None else self.penalty.zero_share(origin)
@@ -261,6 +278,7 @@ class CasoSolver:
             objective=objective,
             rounding=self._objective_rounding(objective, self.basis.measured_rounding() * self.basis.size),
             gap=duality_gap(self.problem, delta, product, point.lambda1, self._rounding(delta, product), point.origin),
+            quadratic=None,
         )
 
     def _objective_rounding(self, objective: Objective, product: float) -> float:

@@ -66,9 +66,18 @@ class TopBound(ABC):
 
     @abstractmethod
     def explore(
-        self, H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: Margin, seed: int
+        self,
+        H: SymmetricOperator,
+        gradient: Tensor,
+        basis: KrylovBasis,
+        margin: Margin,
+        seed: int,
+        both_ends: bool = False,
     ) -> Spectrum:
-        """Take the products that fix lambda2, and those that the bound needs."""
+        """Take the products that fix lambda2, and those that the bound needs.
+
+        `both_ends`: whether the smallest eigenvalue of an indefinite H must be known well, too.
+        """
 
     @abstractmethod
     def at(self, basis: KrylovBasis, psd: bool, lambda2: float) -> Bounds:
@@ -84,7 +93,13 @@ class Proven(TopBound):
     bounds: Bounds
 
     def explore(
-        self, H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: Margin, seed: int
+        self,
+        H: SymmetricOperator,
+        gradient: Tensor,
+        basis: KrylovBasis,
+        margin: Margin,
+        seed: int,
+        both_ends: bool = False,
     ) -> Spectrum:
         """Only start the basis: L is known."""
         start(H, gradient, basis, seed)
@@ -105,10 +120,16 @@ class Estimated(TopBound):
     name = "estimated"
 
     def explore(
-        self, H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: Margin, seed: int
+        self,
+        H: SymmetricOperator,
+        gradient: Tensor,
+        basis: KrylovBasis,
+        margin: Margin,
+        seed: int,
+        both_ends: bool = False,
     ) -> Spectrum:
         """Take products until L is settled."""
-        return explore(H, gradient, basis, margin, seed)
+        return explore(H, gradient, basis, margin, seed, both_ends)
 
     def at(self, basis: KrylovBasis, psd: bool, lambda2: float) -> Bounds:
         """Add the margin. None can be given where many eigenvalues crowd the top and the margin is small."""
@@ -150,10 +171,16 @@ class Probable(TopBound):
     rest: Bounds = field(init=False)
 
     def explore(
-        self, H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: Margin, seed: int
+        self,
+        H: SymmetricOperator,
+        gradient: Tensor,
+        basis: KrylovBasis,
+        margin: Margin,
+        seed: int,
+        both_ends: bool = False,
     ) -> Spectrum:
         """Take products until L is settled, then steps from a fresh random start until the bound is."""
-        explore(H, gradient, basis, margin, seed)
+        explore(H, gradient, basis, margin, seed, both_ends)
         known = len(basis)
         # A start that the vectors before do not depend on.
         rows = basis.new_directions(random_vector(gradient, seed + OTHER_SEED)[None])

@@ -15,16 +15,23 @@ from secondsight.optim.krylov_basis import KrylovBasis
 SETTLED = 0.125
 """Bounds within this share of 2 lambda2 - L (2 c1 by default) are good enough: gaps grow by at most a seventh."""
 
-LEAST_PRODUCTS = {True: 3, False: 6}
+LEAST_PRODUCTS = {True: 3, False: 5}
 """The fewest products of an exploration, by whether H is semidefinite: g, a random probe and a look at what both found
-(with two, the bound of L was too low on a test network). An indefinite H has two ends to find."""
+(with two, the bound of L was too low on a test network). In an indefinite H the other end of the spectrum hides more of
+the top."""
 
 ROOMY_PRODUCTS = 3
 """The fewest products where 2 lambda2 - L is ROOMY times as large as both ends of the spectrum."""
 
+VERY_ROOMY_PRODUCTS = {True: 2, False: 3}
+"""The same where it is VERY_ROOMY times as large: g and the random probe will do for a semidefinite H."""
+
 LOOSE = 0.25
-"""The share to which the smallest eigenvalue must be known. It decides how fast maps are found, not whether lambda2 is
-large enough."""
+"""The share to which the smallest eigenvalue is known when it counts as settled."""
+
+UNSETTLED = 2.0
+"""An unsettled bound of the smallest eigenvalue is multiplied by this. It only widens the proof of zeros, by little:
+2 lambda2, which it is added to, is larger."""
 
 MOST_PRODUCTS = {True: 8, False: 16}
 """The most products of an exploration, about three times the fewest. What is not settled then widens the bound."""
@@ -34,6 +41,10 @@ HIDING = 1.0
 
 ROOMY = 2.0
 """Where 2 lambda2 - L is this many times L, no hidden eigenvalue of the sizes that were met can matter."""
+
+VERY_ROOMY = 4.0
+"""Where 2 lambda2 - L is this many times L, only an eigenvalue of several times the size of all that g and a random
+probe have shown could make a certificate wrong."""
 
 Margin = Callable[[float], float]
 """From L to 2 lambda2 - L."""
@@ -64,7 +75,8 @@ def estimate(basis: KrylovBasis, psd: bool) -> Spectrum:
     if psd:
         top = max(top, basis.top()[0])
         return Spectrum(top, max(top, high.value + high.residual), 0.0)
-    return Spectrum(top, max(top, high.value + high.residual), max(0.0, low.residual - low.value))
+    wider = 1.0 if low.residual <= LOOSE * abs(low.value) else UNSETTLED
+    return Spectrum(top, max(top, high.value + high.residual), wider * max(0.0, low.residual - low.value))
 
 
 def start(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, seed: int) -> None:
@@ -75,12 +87,15 @@ def start(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, seed: int)
     basis.probe = len(basis) - 1 if len(basis) > 1 or not bool(gradient.any()) else None
 
 
-def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: Margin, seed: int) -> Spectrum:
-    """Take products until the ends of the spectrum are known well enough, starting from g and a random probe.
+def explore(
+    H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: Margin, seed: int, both_ends: bool = False
+) -> Spectrum:
+    """Take products until the top of the spectrum is known well enough, starting from g and a random probe.
 
     For a semidefinite H each further product is taken at the top eigenvector of the Nystrom factor, which sees what the
     random probe has found. For an indefinite H, the products of g and of the probe are multiplied once more; then each
-    product is taken at the residual of the largest Ritz value until that is settled, then at that of the smallest.
+    product is taken at the residual of the largest Ritz value until that is settled, then perhaps at that of the
+    smallest.
 
     Args:
         H: the operator.
@@ -88,14 +103,14 @@ def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: 
         basis: takes in every product.
         margin: gives 2 lambda2 - L for an L.
         seed: of the random probe.
+        both_ends: whether the bottom of an indefinite spectrum must be settled, too.
     """
     start(H, gradient, basis, seed)
     known, looked_aside = 0, not H.psd
     while True:
         spectrum = estimate(basis, H.psd)
-        top_is_settled, all_is_settled = _settled(basis, spectrum, H.psd, margin)
-        roomy = margin(spectrum.top) >= ROOMY * max(spectrum.top, spectrum.negative)
-        least = ROOMY_PRODUCTS if roomy else LEAST_PRODUCTS[H.psd]
+        top_is_settled, all_is_settled = _settled(basis, spectrum, both_ends and not H.psd, margin)
+        least = _least_products(H.psd, margin(spectrum.top), max(spectrum.top_bound, spectrum.negative))
         enough = len(basis) >= least and all_is_settled
         aside = enough and not looked_aside and _may_hide(basis, spectrum.top, margin)
         if (enough and not aside) or len(basis) >= MOST_PRODUCTS[H.psd] or len(basis) == known:
@@ -136,17 +151,24 @@ def size_beside_gradient(basis: KrylovBasis, known: float = -1.0) -> float:
     return math.sqrt(max(square, 0.0) * (len(product) - basis.probe))
 
 
+def _least_products(psd: bool, margin: float, size: float) -> int:
+    """Choose the fewest products for a 2 lambda2 - L of `margin`, and a spectrum of `size`."""
+    if margin >= VERY_ROOMY * size:
+        return VERY_ROOMY_PRODUCTS[psd]
+    return ROOMY_PRODUCTS if margin >= ROOMY * size else LEAST_PRODUCTS[psd]
+
+
 def _may_hide(basis: KrylovBasis, top: float, margin: Margin) -> bool:
     """Whether an eigenvalue that matters may be hidden beside g: H is large there, and the margin is not."""
     return size_beside_gradient(basis) > HIDING * top and margin(top) < ROOMY * top
 
 
-def _settled(basis: KrylovBasis, spectrum: Spectrum, psd: bool, margin: Margin) -> tuple[bool, bool]:
-    """Whether the top of the spectrum is known well enough, and whether the bottom is, too."""
+def _settled(basis: KrylovBasis, spectrum: Spectrum, both_ends: bool, margin: Margin) -> tuple[bool, bool]:
+    """Whether the top of the spectrum is known well enough, and whether what is wanted of the bottom is, too."""
     low, high = basis.ritz()
     most = SETTLED * margin(spectrum.top)
     top = max(spectrum.top_bound - spectrum.top, spectrum.top - high.value) <= most
-    return top, top and (psd or low.residual <= max(most, LOOSE * abs(low.value)))
+    return top, top and (not both_ends or low.residual <= max(most, LOOSE * abs(low.value)))
 
 
 def _next_direction(basis: KrylovBasis, known: int, top_is_settled: bool) -> Tensor:

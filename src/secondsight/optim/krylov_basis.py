@@ -91,6 +91,7 @@ class KrylovBasis:
         self._top: tuple[float, Tensor] | None = None
         self._ritz: tuple[RitzPair, RitzPair] | None = None
         self._factors: dict[float, Tensor] = {}
+        self._interpolant: tuple[Tensor, Tensor] | None = None
 
     def __len__(self) -> int:
         """The number of vectors."""
@@ -252,6 +253,28 @@ class KrylovBasis:
         self.factor_error = math.sqrt(float(rounding[large].sum()))
         factor: Tensor = mixing.T @ products
         return factor
+
+    def interpolant(self) -> tuple[Tensor, Tensor]:
+        """Compute orthonormal rows B, those of V first, and a matrix T with B'TB = H - PHP, P = I - V'V.
+
+        This matrix agrees with H on span(V), also where H is indefinite, and is zero between vectors outside of it.
+        """
+        if self._interpolant is None:
+            self._interpolant = self._interpolate()
+        return self._interpolant
+
+    def _interpolate(self) -> tuple[Tensor, Tensor]:
+        matrix = self.projected()
+        # The part of HV outside of V has few dimensions where V comes from H's own products.
+        gram = inner_products(self.products, self.products) - matrix @ matrix
+        squares, rotation = torch.linalg.eigh((gram + gram.T) / 2)
+        kept = squares > (self.rounding * self.size) ** 2
+        sizes, rotation = squares[kept].sqrt(), rotation[:, kept]
+        mixing = (rotation / sizes).T
+        outside = mixing @ self.products - (mixing @ matrix) @ self.vectors
+        coupling = rotation * sizes
+        small = torch.cat([torch.cat([matrix, coupling], 1), torch.nn.functional.pad(coupling.T, (0, len(sizes)))])
+        return torch.cat([self.vectors, outside]), small
 
     def top(self) -> tuple[float, Tensor]:
         """Compute the largest eigenvalue and unit eigenvector of the factor's U'U, for H >= 0.

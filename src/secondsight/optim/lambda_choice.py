@@ -159,7 +159,7 @@ def knee(points: list[Point], reference: Objective) -> Point:
     """
     norm = math.sqrt(reference.square)
     kept = [1 - point.sparsity for point in points]
-    gains = [point.objective.gain(norm) for point in points]
+    gains = [point.gain(norm) for point in points]
     densest = max(range(len(points)), key=kept.__getitem__)
     if gains[densest] <= 0:
         return points[densest]

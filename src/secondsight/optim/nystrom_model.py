@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.problem import Problem
 from secondsight.optim.proof import Origin
-from secondsight.optim.semismooth_newton import semismooth_newton
+from secondsight.optim.semismooth_newton import Solved, saddle_newton, semismooth_newton
 from secondsight.optim.small_matrices import identity, inner_products
 
 START_ERROR = 0.7
@@ -21,50 +22,108 @@ START_ERROR = 0.7
 GUESS_ERROR = 0.01
 """The same for a start from the map of a smaller basis."""
 
+AT_A_TIME = 4
+"""Maps that are multiplied in one product. More are hardly faster, and each takes as much memory as a row of U."""
 
-class NystromModel:
-    """The minorant of the objective that agrees with it on the basis.
 
-    With G = H + shift I >= 0 and its Nystrom factor U'U <= G, the model's Hessian is U'U - shift I <= H, and its Q is
-    (2 lambda2 + shift) I - U'U. Solving it never overshoots, and is exact once the optimum lies in the basis.
+class ModelMap(NamedTuple):
+    """The optimal map of a model at one lambda1.
 
-    For an indefinite H, what is certain about its smallest eigenvalue is far below what is likely. Maps are solved with
-    the likely shift, because outside of the basis the model has a curvature of -shift. Objectives rest on the certain
-    one.
+    Attributes:
+        delta: the map D.
+        origin: where it comes from, where blocks overlap.
+        quadratic_bound: a lower bound of D'HD.
+        quadratic: what D'HD is likely to be.
     """
 
-    def __init__(self, problem: Problem, basis: KrylovBasis, guesses: Mapping[float, Tensor] | None = None) -> None:
-        """Compute the factor U of the basis, which must not be empty. `guesses`: maps by lambda1 to start from."""
-        self.problem = problem
-        self.shift = self._likely_shift(basis)
-        self.a = 2 * problem.lambda2 + self.shift
-        self.factor = basis.factor(self.shift)
-        self.certain = self.factor if self.shift == problem.shift else basis.factor(problem.shift)
-        self._guesses = guesses or {}
+    delta: Tensor
+    origin: Origin | None
+    quadratic_bound: float
+    quadratic: float
+
+
+class NystromModel:
+    """The problem on a Hessian of low rank that agrees with H on the basis, U'TU - shift I.
+
+    For a semidefinite H it is the Nystrom approximation, U'U <= H: solving it never overshoots. For an indefinite H it
+    is U'TU = H - PHP with P the projection on what is orthogonal to the basis. Both are exact once the optimum lies in
+    the basis, and both have a curvature of 0 outside of what products have shown.
+
+    The model is the Nystrom approximation of H + shift I >= 0 where the penalty depends on the shift, and where H - PHP
+    is so large that the objective would not be concave. It then has a curvature of -shift outside of the products,
+    so maps take more of them.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        basis: KrylovBasis,
+        guesses: Mapping[float, Tensor] | None = None,
+        shifted: bool = False,
+    ) -> None:
+        """Compute the factor U of the basis, which must not be empty.
+
+        Args:
+            problem: g, the penalty, lambda2 and the bounds of the spectrum.
+            basis: what is known of H.
+            guesses: maps by lambda1 to start from, of a smaller basis.
+            shifted: whether to take the Nystrom approximation of H + shift I in any case.
+        """
+        self.problem, self.basis = problem, basis
+        self.a = problem.a
+        self.middle: Tensor | None = None
+        if problem.shift == 0 or problem.fixed_shift is not None or shifted:
+            self.factor = basis.factor(problem.shift)
+        else:
+            self.factor, self.middle = basis.interpolant()
+            self.a = 2 * problem.lambda2
+            if float(torch.linalg.eigvalsh(self.middle)[-1]) >= self.a:
+                self.factor, self.middle, self.a = basis.factor(problem.shift), None, problem.a
+        self._guesses = self._starts(guesses) if guesses else {}
         self._dense = 0.0  # From this lambda1 on downwards, most entries are taken to be non-zero.
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
 
+    def _starts(self, guesses: Mapping[float, Tensor]) -> dict[float, Tensor]:
+        """Compute z = UD of each map, of a few in one product: as many as take little memory."""
+        maps = list(guesses.values())
+        some = (torch.stack(maps[i : i + AT_A_TIME]).double() for i in range(0, len(maps), AT_A_TIME))
+        starts = (z for rows in some for z in inner_products(rows, self.factor))
+        return dict(zip(guesses, starts, strict=True))
+
+    @cached_property
+    def _fallback(self) -> NystromModel:
+        return NystromModel(self.problem, self.basis, shifted=True)
+
     @cached_property
     def _reach(self) -> Tensor:
-        """The length of each column U_i: how far |g + U'z|_i can move with z."""
+        """The length of each column U_i: how far |g + U'Tz|_i can move with Tz."""
         return self.factor.square().sum(0).sqrt_()
 
-    def solve(self, lambda1: float) -> tuple[Tensor, Origin | None]:
-        """Compute the model's optimal map, warm-started from a guess or from larger values of lambda1.
+    def solve(self, lambda1: float) -> ModelMap:
+        """Compute the model's optimal map, warm-started from a guess or from larger values of lambda1."""
+        found = self._solve_from(self._start(lambda1), lambda1)
+        if found is None:
+            return self._fallback.solve(lambda1)
+        self._solved.append((lambda1, found.z))
+        overlapping = self.problem.penalty.overlapping
+        origin = Origin(self._moved(found.z), lambda1, self.a) if overlapping else None
+        return ModelMap(found.delta, origin, *self._quadratic(found))
 
-        Where blocks overlap, also say where the map comes from.
-        """
-        z, delta = self._solve_from(self._start(lambda1), lambda1)
-        self._solved.append((lambda1, z))
-        return delta, self._origin(z, lambda1) if self.problem.penalty.overlapping else None
-
-    def _origin(self, z: Tensor, lambda1: float) -> Origin:
-        return Origin(torch.addmv(self.problem.gradient, self.factor.T, z), lambda1, self.a)
+    def _quadratic(self, found: Solved) -> tuple[float, float]:
+        """Compute a lower bound of D'HD, and what it is likely to be."""
+        squares, length = found.product.square(), float(found.delta @ found.delta)
+        if self.middle is None:
+            bound = float(squares.sum()) - self.problem.shift * length
+            return bound, bound
+        likely = float(found.product @ self.middle @ found.product)
+        # The first rows are those of the basis.
+        inside = float(squares[: len(self.basis)].sum())
+        return likely - self.problem.negative * max(0.0, length - inside), likely
 
     def _start(self, lambda1: float) -> Tensor:
         """Take z = UD of a guess, or extrapolate from the two nearest larger values, no further than they are apart."""
         if lambda1 in self._guesses:
-            return self.factor @ self._guesses[lambda1].double()
+            return self._guesses[lambda1]
         nearest = sorted((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
         near, z = nearest[0]
         # The last entry stands for lambda1 = infinity.
@@ -74,49 +133,60 @@ class NystromModel:
         return z + (z - before) * min(1.0, (near - lambda1) / (far - near))
 
     def dense(self) -> Tensor:
-        """Compute a times the model's optimal map at lambda1 = 0: g + U'z with (aI - UU') z = Ug."""
-        matrix = self.a * identity(self.factor) - inner_products(self.factor, self.factor)
-        z = torch.linalg.solve(matrix, self.factor @ self.problem.gradient)
-        return torch.addmv(self.problem.gradient, self.factor.T, z)
+        """Compute a times the model's optimal map at lambda1 = 0: g + U'Tz with (aI - UU'T) z = Ug."""
+        products = inner_products(self.factor, self.factor)
+        products = products if self.middle is None else products @ self.middle
+        z = torch.linalg.solve(self.a * identity(self.factor) - products, self.factor @ self.problem.gradient)
+        return self._moved(z)
 
-    def _solve_from(self, start: Tensor, lambda1: float) -> tuple[Tensor, Tensor]:
-        """Run Newton on the entries that can be non-zero: |g + U'z|_i <= |g + U's|_i + |U_i| |z - s|, s the start.
+    def _moved(self, z: Tensor) -> Tensor:
+        """Compute g + U'Tz."""
+        return torch.addmv(self.problem.gradient, self.factor.T, self._weighed(z))
+
+    def _weighed(self, z: Tensor) -> Tensor:
+        """Compute Tz."""
+        return z if self.middle is None else self.middle @ z
+
+    def _newton(self, gradient: Tensor, factor: Tensor, lambda1: float, start: Tensor) -> Solved | None:
+        penalty = self.problem.penalty
+        if self.middle is None:
+            return semismooth_newton(gradient, factor, self.a, lambda1, start, penalty)
+        return saddle_newton(gradient, factor, self.middle, self.a, lambda1, start, penalty)
+
+    def _solve_from(self, start: Tensor, lambda1: float) -> Solved | None:
+        """Run Newton on the entries that can be non-zero: |g + U'Tz|_i <= |g + U'Ts|_i + |U_i| |T (z - s)|, s: start.
 
         How far z ends from s is guessed, and the guess is checked. Where most entries remain, all are taken.
         """
         g, factor, penalty = self.problem.gradient, self.factor, self.problem.penalty
         z = start
         if penalty.separable and lambda1 > self._dense:
-            sizes = torch.addmv(g, factor.T, start).abs_()
+            sizes = self._moved(start).abs_()
             share = GUESS_ERROR if self._guesses else START_ERROR
-            radius = share * float(start.norm()) + self._first_length(lambda1)
+            radius = share * float(self._weighed(start).norm()) + self._first_length(lambda1)
             while len(columns := (torch.add(sizes, self._reach, alpha=radius) > lambda1).nonzero()[:, 0]) <= len(g) / 2:
-                z, kept = semismooth_newton(g[columns], factor[:, columns], self.a, lambda1, z, penalty)
-                moved = float((z - start).norm())
+                found = self._newton(g[columns], factor[:, columns], lambda1, z)
+                if found is None:
+                    return None
+                z = found.z
+                moved = float(self._weighed(z - start).norm())
                 if moved <= radius:
-                    return z, torch.zeros_like(g).index_copy_(0, columns, kept)
+                    return found._replace(delta=torch.zeros_like(g).index_copy_(0, columns, found.delta))
                 radius = 2 * moved
             self._dense = lambda1
-        return semismooth_newton(g, factor, self.a, lambda1, z, penalty)
+        return self._newton(g, factor, lambda1, z)
 
     def _first_length(self, lambda1: float) -> float:
-        """Guess |z| where the path starts: z = UD is small there."""
+        """Guess |Tz| where the path starts: z = UD is small there."""
         if len(self._solved) > 1:
             return 0.0
-        return 2 * float((self.factor @ self.problem.penalty.threshold(self.problem.gradient, lambda1)).norm()) / self.a
+        first = self.factor @ self.problem.penalty.threshold(self.problem.gradient, lambda1)
+        return 2 * float(self._weighed(first).norm()) / self.a
 
-    def quadratic(self, delta: Tensor) -> float:
-        """Compute a lower bound of D'HD."""
-        return float((self.certain @ delta).square().sum()) - self.problem.shift * float(delta @ delta)
-
-    def _likely_shift(self, basis: KrylovBasis) -> float:
-        """Take the smallest Ritz value and its residual for the end of the spectrum, unless the penalty fixes it."""
-        problem = self.problem
-        if problem.shift == 0 or problem.fixed_shift is not None:
-            return problem.shift
-        low, _ = basis.ritz()
-        shift = min(problem.shift, max(0.0, low.residual - low.value))
-        factor = basis.factor(shift)
-        # Where H + shift I is not semidefinite after all, the factor may be too large for the model to be concave.
-        is_concave = float(torch.linalg.matrix_norm(inner_products(factor, factor), 2)) < 2 * problem.lambda2 + shift
-        return shift if len(factor) == 0 or is_concave else problem.shift
+    @property
+    def form_rounding(self) -> float:
+        """How far rounding may have raised D'HD for a map of unit length."""
+        if self.middle is None:
+            error = self.basis.factor_error
+            return error * (error + 2 * math.sqrt(self.basis.size))
+        return 2 * self.basis.rounding * self.basis.size * float(self.basis.magnified.norm())

@@ -25,6 +25,7 @@ class Point:
         product: HD, where it was taken at this very map.
         gap: the proof, where HD was taken at this very map.
         origin: where the map comes from, where blocks overlap.
+        quadratic: the likely D'HD, where the objective is only a lower bound; None: that of the objective.
     """
 
     lambda1: float
@@ -35,6 +36,12 @@ class Point:
     product: Tensor | None = None
     gap: DualityGap | None = None
     origin: Origin | None = None
+    quadratic: float | None = None
+
+    def gain(self, norm: float) -> float:
+        """Compute the likely g'D + 1/2 D'HD of the map rescaled to the given L2 norm."""
+        likely = self.objective if self.quadratic is None else replace(self.objective, quadratic=self.quadratic)
+        return likely.gain(norm)
 
     def certified_to(self, tolerance: float) -> bool:
         """Whether the relative gap is proven to be at most `tolerance`."""

@@ -35,14 +35,29 @@ def write_report(entries: Sequence[Entry], folder: Path) -> list[Path]:
     Returns:
         The two files.
     """
-    groups: dict[str, list[Entry]] = {}
-    for place, finding in entries:
-        groups.setdefault(finding.name, []).append((place.relative_to(folder), finding))
+    groups = _grouped(entries, folder)
     files = [folder / "report.md", folder / "report.html"]
     for file, text in zip(files, (_markdown(groups), _html(groups)), strict=True):
         content = text.encode()
         write_whole(file, lambda stream, content=content: stream.write(content))  # type: ignore[misc]
     return files
+
+
+def report_markdown(entries: Sequence[Entry], folder: Path) -> str:
+    """Return the text of report.md.
+
+    Args:
+        entries: the findings with their folders, which lie in `folder`.
+        folder: the one that the links to the pictures start from.
+    """
+    return _markdown(_grouped(entries, folder))
+
+
+def _grouped(entries: Sequence[Entry], folder: Path) -> dict[str, list[Entry]]:
+    groups: dict[str, list[Entry]] = {}
+    for place, finding in entries:
+        groups.setdefault(finding.name, []).append((place.relative_to(folder), finding))
+    return groups
 
 
 def _pictures(place: Path, finding: Finding) -> list[str]:

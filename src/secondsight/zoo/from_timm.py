@@ -6,6 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from secondsight.errors import LONGEST, ModelError
 from secondsight.model import images
 from secondsight.model.classifier import Classifier
@@ -19,7 +21,8 @@ def load(name: str, file: Path | None) -> Classifier:
 
     Args:
         name: as timm knows it, such as "resnet50.a1_in1k".
-        file: your weights, in safetensors; None: the pretrained ones, downloaded if the cache does not have them.
+        file: your weights, in safetensors; the network gets as many classes as they have. None: the pretrained ones,
+            downloaded if the cache does not have them.
 
     Raises:
         InputError: if timm knows no network of this name.
@@ -32,7 +35,8 @@ def load(name: str, file: Path | None) -> Classifier:
     if config is not None and config.num_classes < 2:
         raise ModelError(f"{asked} gives features, not classes")
     if file is not None:
-        net = filled(timm.create_model(name), read_safetensors(file), str(file))
+        own = read_safetensors(file)
+        net = filled(timm.create_model(name, **_classes(config, own)), own, str(file))
     else:
         weights = read_checkpoint(_file(config, asked))
         # Filled by timm itself, because it adapts old checkpoints to its present code.
@@ -61,6 +65,15 @@ def load(name: str, file: Path | None) -> Classifier:
             f"timm's preprocessing of this network is {given['crop_mode']}; here the centre of the picture is cut"
         )
     return model
+
+
+def _classes(config: Any, weights: dict[str, Tensor]) -> dict[str, int]:
+    """Return timm's option for the number of classes, read off the weights of the last layer if they are there."""
+    named = getattr(config, "classifier", None)
+    # A distilled network has two last layers, both with all classes.
+    layer = named[0] if isinstance(named, tuple) else named
+    last = weights.get(f"{layer}.weight")
+    return {} if last is None or not last.ndim else {"num_classes": len(last)}
 
 
 def _file(config: Any, asked: str) -> Path:
