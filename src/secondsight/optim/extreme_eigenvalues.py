@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from secondsight.operators.base import SymmetricOperator
-from secondsight.optim.krylov_basis import KrylovBasis, RitzPair
+from secondsight.optim.krylov_basis import KrylovBasis
 
 SETTLED = 0.125
 """Bounds within this share of 2 lambda2 - L (2 c1 by default) are good enough: gaps grow by at most a seventh."""
@@ -25,9 +25,6 @@ ROOMY_PRODUCTS = 3
 
 VERY_ROOMY_PRODUCTS = {True: 2, False: 3}
 """The same where it is VERY_ROOMY times as large: g and the random probe will do for a semidefinite H."""
-
-FEWEST_RITZ = 5
-"""With fewer Ritz values, the second one says little of the second eigenvalue."""
 
 LOOSE = 0.25
 """The share to which the smallest eigenvalue is known when it counts as settled."""
@@ -95,22 +92,9 @@ def estimate(basis: KrylovBasis, psd: bool) -> Spectrum:
     top = max(high.value, 0.0)
     if psd:
         top = max(top, basis.top()[0])
-        return Spectrum(top, max(top, high.value + _above(basis, high)), 0.0)
+        return Spectrum(top, max(top, high.value + high.residual), 0.0)
     wider = 1.0 if low.residual <= LOOSE * abs(low.value) else UNSETTLED
-    return Spectrum(top, max(top, high.value + _above(basis, high)), wider * max(0.0, low.residual - low.value))
-
-
-def _above(basis: KrylovBasis, high: RitzPair) -> float:
-    """Estimate how far L lies above the largest Ritz value: its residual r, or r^2 over the distance to the others.
-
-    If all other eigenvalues are below beta, L <= theta + r^2 / (theta - beta) (Kato and Temple). The other Ritz values
-    with their residuals stand for beta.
-    """
-    values, _, residuals = basis.ritz_coordinates()
-    if len(values) < FEWEST_RITZ:
-        return high.residual
-    distance = high.value - float((values[:-1] + residuals[:-1]).max())
-    return min(high.residual, high.residual**2 / distance) if distance > 0 else high.residual
+    return Spectrum(top, max(top, high.value + high.residual), wider * max(0.0, low.residual - low.value))
 
 
 def start(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, seed: int) -> None:
