@@ -1,0 +1,129 @@
+"""The page: one HTML file without any reference to the outside, with data of results as JSON.
+
+The scripts are ES modules that a server may serve as they are. A file takes them joined into one, because a browser
+loads no modules beside a file. The policy in the page lets it run that script only, and lets it ask for nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from secondsight.results.explanation import Explanation
+from secondsight.version import __version__
+from secondsight.viewer.view_data import photograph, view
+
+IMPORT = re.compile(r'^import \{[^}]*\} from "\./(?P<name>[a-z_]+\.js)";\n', re.MULTILINE)
+"""How the scripts import: names, from a file beside."""
+
+COLOURS = ("inferno", "viridis", "cividis", "gray")
+"""Perceptually uniform colour maps for magnitudes. People who do not tell red from green see all of them."""
+
+SIGNED_COLOURS = ("berlin", "RdBu_r")
+"""For signs, from negative to positive: dark and light in the middle. Blue and red are told apart by nearly everyone."""
+
+
+def page(title: str, body: dict[str, Any], parts: dict[str, Any] | None = None) -> str:
+    """Write a page.
+
+    Args:
+        title: of the page.
+        body: what the script starts from.
+        parts: what it reads when it is needed, by the name of the part.
+    """
+    script, style = joined("start.js"), static("viewer.css")
+    blocks = [_json("page", body | {"colours": _colours()}), *(_json(name, part) for name, part in (parts or {}).items())]
+    filled = {
+        "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'",
+        "title": html.escape(title),
+        "style": style,
+        "data": "\n".join(blocks),
+        "script": script,
+        "version": __version__,
+    }
+    return re.sub(r"\{\{ (\w+) \}\}", lambda place: filled[place[1]], static("page.html"))
+
+
+def views_page(title: str, name: str, results: list[tuple[str, Explanation]], archive: bool = True) -> str:
+    """Write a page with the viewer.
+
+    Args:
+        title: of the page.
+        name: the file name of the photograph; empty if there is none.
+        results: each with the name of its tab.
+        archive: whether exact arrays are in the page, for download.
+    """
+    photographs: list[str | None] = []
+    listed, parts = [], {}
+    for number, (tab, e) in enumerate(results):
+        seen = photograph(e)
+        if seen not in photographs:
+            photographs.append(seen)
+        part = f"result-{number}"
+        listed.append({"title": tab, "part": part, "photograph": photographs.index(seen)})
+        parts[part] = view(e, archive)
+    return page(title, {"name": name, "photographs": photographs, "results": listed, "address": True}, parts)
+
+
+def static(name: str) -> str:
+    """Read a file of the viewer."""
+    return (files("secondsight.viewer") / "static" / name).read_text("utf-8")
+
+
+@cache
+def joined(start: str) -> str:
+    """Join a script and all that it imports into one."""
+    order: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name not in order:
+            text = static(name)
+            for match in IMPORT.finditer(text):
+                add(match["name"])
+            order[name] = re.sub(r"^export ", "", IMPORT.sub("", text), flags=re.MULTILINE)
+
+    add(start)
+    return "\n".join(order.values())
+
+
+def _json(name: str, value: Any) -> str:
+    """Write data into the page. Without "<" in it, no text of a file can end the block."""
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    escaped = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return f'<script type="application/json" id="{html.escape(name)}">{escaped}</script>'
+
+
+def _finite(value: Any) -> Any:
+    """Replace numbers that JSON does not have by null."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _colours() -> dict[str, dict[str, str]]:
+    """256 colours of each map, three bytes each."""
+    import numpy as np
+    from matplotlib import colormaps
+
+    def table(name: str) -> str:
+        return base64.b64encode((colormaps[name](np.arange(256), bytes=True)[:, :3]).tobytes()).decode()
+
+    return {
+        "magnitude": {name: table(name) for name in COLOURS},
+        "sign": {name: table(name) for name in SIGNED_COLOURS},
+    }
