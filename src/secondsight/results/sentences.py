@@ -70,8 +70,8 @@ def certificate(e: SparseExplanation) -> str:
         return "No map has a higher objective than this one."
     if math.isinf(c.gap):
         return "Nothing is proven of how near this map is to the best one."
-    within = f"is within {c.relative_gap:.1e} of its value of the best one"
-    return f"The objective of this map {within}; asked for was {c.tolerance:.0e}."
+    gap = f"at most {c.relative_gap:.0e} of it below that of the best map"
+    return f"The objective of this map is {gap}. Asked for was {c.tolerance:.0e}."
 
 
 def basis(e: SparseExplanation) -> str:

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from secondsight.results.explanation import Explanation
+from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
 from secondsight.version import __version__
 from secondsight.viewer.view_data import photograph, view
 
@@ -70,7 +70,9 @@ def views_page(title: str, name: str, results: list[tuple[str, Explanation]], ar
         part = f"result-{number}"
         listed.append({"title": tab, "part": part, "photograph": photographs.index(seen)})
         parts[part] = view(e, archive)
-    return page(title, {"name": name, "photographs": photographs, "results": listed, "address": True}, parts)
+    order = (SecondOrderExplanation, SparseExplanation, Explanation)
+    first = next(i for kind in order for i, (_, e) in enumerate(results) if isinstance(e, kind))
+    return page(title, {"name": name, "photographs": photographs, "results": listed, "first": first, "address": True}, parts)
 
 
 def static(name: str) -> str:

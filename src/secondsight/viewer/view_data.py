@@ -13,7 +13,7 @@ from torch import Tensor
 
 from secondsight.config import Baseline
 from secondsight.plotting.figures import picture
-from secondsight.plotting.shades import brightest, magnitudes, normalise
+from secondsight.plotting.shades import PERCENTILE, brightest, magnitudes, normalise
 from secondsight.results import sentences
 from secondsight.results.explanation import (
     Explanation,
@@ -116,12 +116,14 @@ def _kinds(e: Explanation) -> list[MapKind]:
 
 def _shades(e: Explanation, kind: MapKind) -> dict[str, Any]:
     """The maps of one kind, and the value of the brightest shade of each."""
+    # Bars are as long as their values. Of shades, a few extreme ones would darken all others.
+    percentile = PERCENTILE if e.delta.ndim == 3 else 100.0
     planes, brightest_values = [], []
     for point in _path(e):
         delta = e.delta if point is None else point.delta
         sizes = magnitudes(_flat(strengths(e, kind, point)))
-        planes.append(Plane.of(normalise(sizes), _net(e, delta, kind)))
-        brightest_values.append(brightest(sizes))
+        planes.append(Plane.of(normalise(sizes, percentile), _net(e, delta, kind)))
+        brightest_values.append(brightest(sizes, percentile))
     return {"maps": packed(planes), "brightest": brightest_values}
 
 

@@ -6,7 +6,7 @@ const AGAINST = "#d8573f";
 
 /** A pane whose source is a map of one row. Zoom goes along the row. */
 export class BarPane extends Pane {
-  /** Twice as wide as high, or as wide as the window of a telephone. */
+  /** Give the canvas the dots of the screen that it covers. It is as high as a person can compare bars in. */
   fit() {
     const ratio = window.devicePixelRatio || 1;
     this.canvas.style.height = "min(18rem, 60vw)";
@@ -27,7 +27,7 @@ export class BarPane extends Pane {
       context.fillStyle = "rgba(128,128,128,.25)";
       context.fillRect((cursor - left * map.length) * step, 0, Math.max(step, 2), height);
     }
-    const gap = step > 6 ? Math.min(0.2 * step, 12) : 0;
+    const gap = step > 6 ? Math.max(0.2 * step, step - 90) : 0;
     for (let i = 0; i < map.length; i++) {
       if (!map[i]) continue;
       context.fillStyle = map[i] > 0 === against ? AGAINST : FOR;

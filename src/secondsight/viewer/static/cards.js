@@ -8,7 +8,7 @@ export function certificateCard(data, onchosen, atChosen) {
   const heading = { good: "Certified", bad: "Not certified", none: "No certificate" }[state];
   const { gap, relative_gap, tolerance } = data.summary;
   if (!data.certificate) {
-    const why = "This method minimises nothing, so there is no optimum that its map could be near to.";
+    const why = "This method has no objective, so there is no best map to compare its map with.";
     return card(heading, el("p", {}, why));
   }
   const values = { "gap": gap, "relative gap": relative_gap, "asked for": tolerance };

@@ -22,7 +22,7 @@ export class PathChart {
       "aria-label": "lambda1: the weight of the penalty. To the right it falls, and the map grows",
       oninput: () => onpick(Number(this.slider.value)),
     });
-    this.ends = [el("span"), el("span")];
+    this.ends = [el("span"), el("span", {}, el("i", { class: "ring" }), "the chosen map"), el("span")];
     this.curves = CURVES.map((curve) => {
       const value = el("output", {});
       const title = el("span", {});
@@ -57,7 +57,7 @@ export class PathChart {
       this.slider.max = data.points.length - 1;
       const [first, last] = [data.points[0], data.points.at(-1)];
       this.ends[0].textContent = `λ₁ = ${short(first.lambda1)}`;
-      this.ends[1].textContent = `λ₁ = ${short(last.lambda1)}`;
+      this.ends[2].textContent = `λ₁ = ${short(last.lambda1)}`;
       this.k = k;
       this.#layout();
     }

@@ -22,6 +22,7 @@ export class Stage {
       const twice = shows === "overlay" ? 2 : 1;
       return { result, shows, pane, source: picture && blank(width * twice, height * twice) };
     });
+    this.element.classList.toggle("bars", !wanted[0].result.data.picture);
     this.element.style.setProperty("--panes", this.panes.length);
     this.element.replaceChildren(...this.panes.map(({ pane }) => pane.element));
     this.fit();
@@ -49,11 +50,16 @@ export class Stage {
     }
   }
 
+  /** The table of colours that was picked. */
+  coloursOf(look) {
+    return look.signed ? this.colours.sign[look.signedColours] : this.colours.magnitude[look.colours];
+  }
+
   #paint({ result, shows, pane, source }, look, k) {
     const { width, height } = result.data;
     const dots = result.isDots(look.kind, k);
     const map = dilated(result.map(look.kind, k), width, height, dots ? dotSide(pane.scale) : 1);
-    const colours = look.signed ? this.colours.sign[look.signedColours] : this.colours.magnitude[look.colours];
+    const colours = this.coloursOf(look);
     if (shows === "map") paintMap(source, map, colours, look.signed);
     else paintOverlay(source, result.pixels, map, colours, { signed: look.signed, opacity: look.opacity, outline: !dots });
   }

@@ -2,6 +2,7 @@
 import { aboutCard, certificateCard, secondOrderCard } from "./cards.js";
 import { bytesOf } from "./decode.js";
 import { settingsOf, writeFragment } from "./fragment.js";
+import { legend } from "./legend.js";
 import { Lens } from "./lens.js";
 import { el, save, tabs, themeSwitch } from "./page_parts.js";
 import { PathChart } from "./path_chart.js";
@@ -30,7 +31,7 @@ export class Viewer {
     this.page = page;
     this.root = root;
     this.results = page.results.map((one) => new Result(one));
-    this.state = { ...START, all: page.results.length > 1 };
+    this.state = { ...START, method: page.first ?? 0, all: page.results.length > 1 };
     this.defaults = { ...this.state };
     this.photographs = new Map();
     const tables = Object.entries(page.colours).map(([use, maps]) => [
@@ -153,6 +154,7 @@ export class Viewer {
       const alone = shows === "map" ? "The map" : "The map on the photograph";
       pane.caption.replaceChildren(
         ...(this.state.all ? [result.caption(point), el("small", {}, proofOf(result.data, point).text)] : [alone]),
+        shows === "map" && !this.state.all ? this.#legend(result, point) : "",
       );
       pane.canvas.setAttribute("aria-label", `${result.caption(point)}, ${shows}`);
     }
@@ -167,6 +169,12 @@ export class Viewer {
     this.toolbar.show(this.state, data, this.results.length);
     this.npz.hidden = !data.archive;
     this.#writeAddress();
+  }
+
+  #legend(result, point) {
+    const { signed, kind } = this.state;
+    const most = result.data.shades[result.kind(kind)].brightest[point];
+    return legend(this.stage.coloursOf(this.state), signed, most, result.data.against);
   }
 
   #writeCursor() {
