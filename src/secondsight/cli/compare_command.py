@@ -53,6 +53,7 @@ def compare(
             help="Write one contact sheet of all photographs, a row for each, instead of a figure for each.",
         ),
     ] = None,
+    html: options.Html = False,
     max_pixels: options.MaxPixels = None,
     value_range: options.ValueRange = None,
     as_json: options.Json = False,
@@ -69,8 +70,11 @@ def compare(
     photographs = photographs_in(photographs)
     wanted = owned(methods, dict(options_of(preset))) | asked
     columns = columns_of(methods, **wanted)
+    ending = ".html" if html else ".png"
     if sheet is not None:
         require_png("--sheet", sheet)
+        if html:
+            raise ss.InputError("--html", "left out where --sheet is given", "both")
         if len(photographs) * len(models.split(",")) > MOST_SHEET_ROWS:
             raise ss.InputError("--sheet", f"of at most {MOST_SHEET_ROWS} photographs times networks", len(photographs))
     rows: list[Any] = []
@@ -98,4 +102,4 @@ def compare(
         if sheet is not None and rows:
             save_figure(sheet_figure(", ".join(model.name for model in classifiers), rows, list(columns)), sheet)
 
-    for_each_photograph(photographs, out, work, COMPARE_COLUMNS, as_json, "-compared", sheet, finish)
+    for_each_photograph(photographs, out, work, COMPARE_COLUMNS, as_json, f"-compared{ending}", sheet, finish)

@@ -56,6 +56,7 @@ def explain(
         float,
         typer.Option(metavar="PIXELS", help="Blur the maps of the figure, for the eye only; the figure says so."),
     ] = 0.0,
+    html: options.Html = False,
     max_pixels: options.MaxPixels = None,
     value_range: options.ValueRange = None,
     as_json: options.Json = False,
@@ -69,18 +70,24 @@ def explain(
     if show == "groups" and (not isinstance(config, CAFO) or config.groups == "none" or config.times_input):
         raise ss.InputError("--show", f"entries, because {config.name} has no groups here", "groups")
     number(0.0, inclusive=True)("--blur", blur)
+    if html and (show is not None or blur):
+        raise ss.InputError("--html", "without --show and --blur, because a page shows maps in each way", "with them")
     from secondsight.results.storage import save_figure
+    from secondsight.viewer.page import Tab, save_page
 
     batches = _Batches(checked_model(model, target, max_pixels, value_range), photographs, config, target, seed)
 
     def work(number: int, figure: Path, bar: ProgressBar) -> list[Record]:
         explanation = batches.explanation(number, bar)
-        save_figure(explanation.figure(cast("MapKind | None", show), blur), figure)
+        if html:
+            save_page(figure, [Tab(explanation)], photographs[number].name)
+        else:
+            save_figure(explanation.figure(cast("MapKind | None", show), blur), figure)
         if save_npz:
             explanation.save(figure.with_suffix(".npz"))
         return [explanation.summary()]
 
-    for_each_photograph(photographs, out, work, EXPLAIN_COLUMNS, as_json)
+    for_each_photograph(photographs, out, work, EXPLAIN_COLUMNS, as_json, ".html" if html else ".png")
 
 
 class _Batches:

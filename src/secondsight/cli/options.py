@@ -46,4 +46,12 @@ ValueRange = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Where figures go, one PNG for each photograph.")]
+Html = Annotated[
+    bool,
+    typer.Option(
+        "--html",
+        help="Write a page instead of a figure: one file for any browser, with a slider over lambda1. It needs no "
+        "network.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per map instead of the table.")]

@@ -24,7 +24,7 @@ def for_each_photograph(
     work: Callable[[int, Path, ProgressBar], list[Record]],
     columns: Sequence[str],
     as_json: bool,
-    suffix: str = "",
+    suffix: str = ".png",
     sheet: Path | None = None,
     finish: Callable[[], None] = lambda: None,
 ) -> None:
@@ -37,7 +37,7 @@ def for_each_photograph(
             figure and returns one record for each map.
         columns: the columns of the table.
         as_json: print each record as a line of JSON when its photograph is done, instead of the table at the end.
-        suffix: goes between a photograph's name and ".png" in the name of its figure.
+        suffix: what follows the name of a photograph in that of its figure.
         sheet: the file of the one figure of all photographs; None: each has its own.
         finish: called when all photographs are done, before anything is printed. It writes the sheet.
 
@@ -71,17 +71,18 @@ def for_each_photograph(
 
 
 def _figure_names(photographs: Sequence[Path], out: Path, suffix: str) -> list[Path]:
-    """DIR/STEM.png for each photograph; numbered if another figure or one of the photographs has that name.
+    """DIR/STEM.png, or with another suffix, for each photograph; numbered if another figure or one of the photographs has that name.
 
     Names that differ only in case count as equal, because some file systems do not tell them apart.
     """
     taken = {str(photograph.absolute()).casefold() for photograph in photographs}
     names = []
     for photograph in photographs:
-        count, name = 1, out / _named(photograph.stem, f"{suffix}.png")
+        words, ending = suffix.rsplit(".", 1)
+        count, name = 1, out / _named(photograph.stem, suffix)
         while str(name.absolute()).casefold() in taken:
             count += 1
-            name = out / _named(photograph.stem, f"{suffix}-{count}.png")
+            name = out / _named(photograph.stem, f"{words}-{count}.{ending}")
         taken.add(str(name.absolute()).casefold())
         names.append(name)
     return names

@@ -40,4 +40,4 @@ def sweep(
         result.save(figure)
         return result.summaries()
 
-    for_each_photograph(photographs, out, work, SWEEP_COLUMNS, as_json, "-sweep")
+    for_each_photograph(photographs, out, work, SWEEP_COLUMNS, as_json, "-sweep.png")

@@ -12,11 +12,16 @@ import html
 import json
 import math
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from secondsight.results import sentences
 from secondsight.results.explanation import Explanation, SecondOrderExplanation, SparseExplanation
+from secondsight.results.storage import write_whole
 from secondsight.version import __version__
 from secondsight.viewer.view_data import photograph, view
 
@@ -52,27 +57,49 @@ def page(title: str, body: dict[str, Any], parts: dict[str, Any] | None = None) 
     return re.sub(r"\{\{ (\w+) \}\}", lambda place: filled[place[1]], static("page.html"))
 
 
-def views_page(title: str, name: str, results: list[tuple[str, Explanation]], archive: bool = True) -> str:
+@dataclass(frozen=True)
+class Tab:
+    """A result on a page.
+
+    Attributes:
+        explanation: the result.
+        title: what its tab says; empty: the title of its method.
+        facts: what is also told of it, by name.
+    """
+
+    explanation: Explanation
+    title: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def viewer_page(tabs: Sequence[Tab], name: str = "", archive: bool = True) -> str:
     """Write a page with the viewer.
 
     Args:
-        title: of the page.
+        tabs: the results.
         name: the file name of the photograph; empty if there is none.
-        results: each with the name of its tab.
         archive: whether exact arrays are in the page, for download.
     """
     photographs: list[str | None] = []
     listed, parts = [], {}
-    for number, (tab, e) in enumerate(results):
-        seen = photograph(e)
+    for number, tab in enumerate(tabs):
+        seen = photograph(tab.explanation)
         if seen not in photographs:
             photographs.append(seen)
         part = f"result-{number}"
-        listed.append({"title": tab, "part": part, "photograph": photographs.index(seen)})
-        parts[part] = view(e, archive)
+        listed.append({"title": tab.title or tab.explanation.method.title, "part": part, "photograph": photographs.index(seen)})
+        shown = view(tab.explanation, archive)
+        parts[part] = shown | {"summary": shown["summary"] | tab.facts}
     order = (SecondOrderExplanation, SparseExplanation, Explanation)
-    first = next(i for kind in order for i, (_, e) in enumerate(results) if isinstance(e, kind))
+    first = next(i for kind in order for i, tab in enumerate(tabs) if isinstance(tab.explanation, kind))
+    title = " - ".join(filter(None, [sentences.title(tabs[first].explanation), name]))
     return page(title, {"name": name, "photographs": photographs, "results": listed, "first": first, "address": True}, parts)
+
+
+def save_page(path: Path, tabs: Sequence[Tab], name: str = "") -> None:
+    """Write a page with the viewer to a file, whole or not at all."""
+    text = viewer_page(tabs, name).encode()
+    write_whole(path, lambda file: file.write(text))
 
 
 def static(name: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
-from dataclasses import replace
-from typing import Any
+import math
+from dataclasses import fields
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from secondsight.results.explanation import (
     SecondOrderExplanation,
     SparseExplanation,
 )
+from secondsight.results.record_schema import AbsentFields
+from secondsight.results.storage import absent_fields
 from secondsight.results.storage import packed as arrays_of
 from secondsight.results.strengths import strengths
 from secondsight.results.summary import summary
@@ -31,8 +34,14 @@ from secondsight.viewer.shade_planes import Plane, deflated, packed
 MOST_ARCHIVE = 2**22
 """Bytes of exact arrays that a page takes along: those of a photograph of 500 pixels a side."""
 
+LEFT_OUT = 'the {name} is not in the files that pages offer: e.save("map.npz") writes it'
+"""Why exact arrays of a page lack what most of their bytes would be."""
+
 JPEG_QUALITY = 92
 """Losses that cannot be seen beside a map, in a fifth of the bytes of a PNG."""
+
+POINT = ("lambda1", "sparsity", "objective", "relative_gap")
+"""What is told of each map of the path."""
 
 NOT_ZERO, ZERO = 1, 2
 """What the certificate proves of a place in the best map; 0 is nothing."""
@@ -55,7 +64,7 @@ def view(e: Explanation, archive: bool = True) -> dict[str, Any]:
         "against": not isinstance(e.method, Baseline) or e.method.score == "loss",
         "unit": _unit(e),
         "summary": summary(e),
-        "points": _points(e),
+        "points": [{name: getattr(point, name) for name in POINT} for point in _path(e)],
         "chosen": _chosen(e),
         "shades": {kind: _shades(e, kind) for kind in _kinds(e)},
         "certificate": None,
@@ -74,8 +83,8 @@ def view(e: Explanation, archive: bool = True) -> dict[str, Any]:
 
 
 def photograph(e: Explanation, quality: int = JPEG_QUALITY) -> str | None:
-    """Return what the network saw as a data URI; None for inputs that are no pictures."""
-    if e.input.ndim != 3:
+    """Return what the network saw as a data URI; None for inputs that are no pictures, or were not stored."""
+    if e.delta.ndim != 3 or not hasattr(e, "input"):
         return None
     from PIL import Image
 
@@ -85,33 +94,37 @@ def photograph(e: Explanation, quality: int = JPEG_QUALITY) -> str | None:
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def _path(e: Explanation) -> tuple[PathPoint | None, ...]:
-    """The maps from the sparsest to the densest. None is the map of a method that has no path."""
-    return e.path if isinstance(e, SparseExplanation) else (None,)
-
-
-def _points(e: Explanation) -> list[dict[str, float | None]]:
-    names = ("lambda1", "sparsity", "objective", "relative_gap")
-    if isinstance(e, SparseExplanation):
-        return [{name: getattr(point, name) for name in names} for point in e.path]
-    return [dict.fromkeys(names) | {"sparsity": e.sparsity}]
+def _path(e: Explanation) -> tuple[PathPoint, ...]:
+    """The maps from the sparsest to the densest. Where there is no path, or none was stored, it is the one map."""
+    if not isinstance(e, SparseExplanation):
+        return (PathPoint(math.nan, e.sparsity, math.nan, None, e.delta),)
+    if not hasattr(e, "path"):
+        gap = e.certificate.relative_gap
+        return (PathPoint(e.lambda1, e.sparsity, math.nan, gap, e.delta, e.window_norms),)
+    return e.path
 
 
 def _chosen(e: Explanation) -> int:
     """The index of the chosen map in the path."""
-    return [point.lambda1 for point in e.path].index(e.lambda1) if isinstance(e, SparseExplanation) else 0
+    return [point.lambda1 for point in _path(e)].index(e.lambda1) if isinstance(e, SparseExplanation) else 0
 
 
 def _unit(e: Explanation) -> str:
     """What sparsity counts."""
-    if isinstance(e, SparseExplanation) and (e.window or e.groups is not None):
+    if _grouped(e):
         return "windows" if e.window else "groups"
     return "pixels" if e.delta.ndim == 3 else "features"
 
 
 def _kinds(e: Explanation) -> list[MapKind]:
-    grouped = isinstance(e, SparseExplanation) and (e.window or e.groups is not None) and not e.method.times_input
-    return ["groups", "entries"] if grouped else ["entries"]
+    return ["groups", "entries"] if _grouped(e) and not e.method.times_input else ["entries"]
+
+
+def _grouped(e: Explanation) -> TypeGuard[SparseExplanation]:
+    """Whether there are groups or windows, and it was stored which."""
+    if not isinstance(e, SparseExplanation):
+        return False
+    return e.window is not None or (hasattr(e, "groups") and e.groups is not None)
 
 
 def _shades(e: Explanation, kind: MapKind) -> dict[str, Any]:
@@ -120,9 +133,8 @@ def _shades(e: Explanation, kind: MapKind) -> dict[str, Any]:
     percentile = PERCENTILE if e.delta.ndim == 3 else 100.0
     planes, brightest_values = [], []
     for point in _path(e):
-        delta = e.delta if point is None else point.delta
         sizes = magnitudes(_flat(strengths(e, kind, point)))
-        planes.append(Plane.of(normalise(sizes, percentile), _net(e, delta, kind)))
+        planes.append(Plane.of(normalise(sizes, percentile), _net(e, point.delta, kind)))
         brightest_values.append(brightest(sizes, percentile))
     return {"maps": packed(planes), "brightest": brightest_values}
 
@@ -153,8 +165,10 @@ def _support(e: SparseExplanation) -> NDArray[np.uint8]:
 
 def _archive(e: Explanation) -> str | None:
     """An NPZ file of the result with its chosen map, for `Explanation.load`; None if it is too large for a page."""
+    absent = absent_fields(e)
     if isinstance(e, SparseExplanation):
-        e = replace(e, path=(e.path[_chosen(e)],))
+        absent |= {name: LEFT_OUT.format(name=name) for name in ("gradient", "path")}
+    known = {one.name: getattr(e, one.name) for one in fields(e) if one.name not in absent}
     file = io.BytesIO()
-    np.savez_compressed(file, **arrays_of(e))
+    np.savez_compressed(file, **arrays_of(type(e).from_source(known, AbsentFields(absent))))
     return base64.b64encode(file.getvalue()).decode() if file.tell() <= MOST_ARCHIVE else None

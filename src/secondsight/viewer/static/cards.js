@@ -45,13 +45,14 @@ export function secondOrderCard(data) {
 
 /** How the map was made, and what a reader should know of it. */
 export function aboutCard(data) {
-  const { options, lambda1, lambda2, products, seed, seconds, notes, sparsity } = data.summary;
+  const { options, gradient_equivalents, lambda1, lambda2, products, seed, seconds, notes, sparsity } = data.summary;
   const rows = [
     ["method", options],
     ["chosen λ₁", lambda1 === undefined ? null : short(lambda1)],
     ["λ₂", lambda2 === undefined ? null : short(lambda2)],
     [`zero ${data.unit}`, percent(sparsity)],
     ["Hessian products", products],
+    ["cost in gradients", gradient_equivalents === undefined ? null : short(gradient_equivalents)],
     ["seed", seed],
     ["seconds", seconds ? short(seconds) : null],
   ];
