@@ -72,6 +72,13 @@ class Entry:
             "gradient_equivalents": self.gradient_equivalents,
         }
 
+    def tab(self, with_model: bool) -> Tab:
+        """Return the map as a tab of the viewer, which perhaps names the network."""
+        title = title_of(self.method)
+        if with_model:
+            title = f"{self.explanation.model}, {title}"
+        return Tab(self.explanation, title, {"gradient_equivalents": self.gradient_equivalents})
+
     def caption(self) -> str:
         """Return the lines above this map in the figure: the method, the share of zeros, the certificate."""
         e = self.explanation
@@ -124,11 +131,7 @@ class Comparison:
 
     def tabs(self) -> list[Tab]:
         """Return the maps as tabs of the viewer."""
-        named = [(f"{entry.explanation.model}, " if len(self.rows) > 1 else "", entry) for row in self.rows for entry in row]
-        return [
-            Tab(entry.explanation, model + title_of(entry.method), {"gradient_equivalents": entry.gradient_equivalents})
-            for model, entry in named
-        ]
+        return [entry.tab(with_model=len(self.rows) > 1) for row in self.rows for entry in row]
 
     def _repr_html_(self) -> str:
         """Return the viewer, which a notebook shows."""

@@ -71,7 +71,7 @@ def for_each_photograph(
 
 
 def _figure_names(photographs: Sequence[Path], out: Path, suffix: str) -> list[Path]:
-    """DIR/STEM.png, or with another suffix, for each photograph; numbered if another figure or one of the photographs has that name.
+    """DIR/STEM and the suffix for each photograph; numbered if another figure or one of the photographs has that name.
 
     Names that differ only in case count as equal, because some file systems do not tell them apart.
     """

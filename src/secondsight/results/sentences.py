@@ -70,8 +70,7 @@ def certificate(e: SparseExplanation) -> str:
         return "No map has a higher objective than this one."
     if math.isinf(c.gap):
         return "Nothing is proven of how near this map is to the best one."
-    gap = f"at most {c.relative_gap:.0e} of it below that of the best map"
-    return f"The objective of this map is {gap}. Asked for was {c.tolerance:.0e}."
+    return f"The best map's objective is higher than this one's by at most {c.gap:.1e}, or {c.relative_gap:.0e} of it."
 
 
 def basis(e: SparseExplanation) -> str:

@@ -32,7 +32,7 @@ COLOURS = ("inferno", "viridis", "cividis", "gray")
 """Perceptually uniform colour maps for magnitudes. People who do not tell red from green see all of them."""
 
 SIGNED_COLOURS = ("berlin", "RdBu_r")
-"""For signs, from negative to positive: dark and light in the middle. Blue and red are told apart by nearly everyone."""
+"""For signs, from negative to positive, dark or light in the middle. Nearly everyone tells blue from red."""
 
 
 def page(title: str, body: dict[str, Any], parts: dict[str, Any] | None = None) -> str:
@@ -44,13 +44,13 @@ def page(title: str, body: dict[str, Any], parts: dict[str, Any] | None = None) 
         parts: what it reads when it is needed, by the name of the part.
     """
     script, style = joined("start.js"), static("viewer.css")
-    blocks = [_json("page", body | {"colours": _colours()}), *(_json(name, part) for name, part in (parts or {}).items())]
+    data = {"page": body | {"colours": _colours()}} | (parts or {})
     filled = {
         "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'",
         "title": html.escape(title),
         "style": style,
-        "data": "\n".join(blocks),
+        "data": "\n".join(_json(name, value) for name, value in data.items()),
         "script": script,
         "version": __version__,
     }
@@ -87,13 +87,15 @@ def viewer_page(tabs: Sequence[Tab], name: str = "", archive: bool = True) -> st
         if seen not in photographs:
             photographs.append(seen)
         part = f"result-{number}"
-        listed.append({"title": tab.title or tab.explanation.method.title, "part": part, "photograph": photographs.index(seen)})
+        title = tab.title or tab.explanation.method.title
+        listed.append({"title": title, "part": part, "photograph": photographs.index(seen)})
         shown = view(tab.explanation, archive)
         parts[part] = shown | {"summary": shown["summary"] | tab.facts}
     order = (SecondOrderExplanation, SparseExplanation, Explanation)
     first = next(i for kind in order for i, tab in enumerate(tabs) if isinstance(tab.explanation, kind))
     title = " - ".join(filter(None, [sentences.title(tabs[first].explanation), name]))
-    return page(title, {"name": name, "photographs": photographs, "results": listed, "first": first, "address": True}, parts)
+    body = {"name": name, "photographs": photographs, "results": listed, "first": first, "address": True}
+    return page(title, body, parts)
 
 
 def save_page(path: Path, tabs: Sequence[Tab], name: str = "") -> None:

@@ -10,9 +10,13 @@ import base64
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+N = TypeVar("N", np.uint8, np.bool_)
+"""What maps are made of: shades, or truths."""
 
 BRIGHTEST = 255
 """The largest shade of 8 bits."""
@@ -61,6 +65,6 @@ def deflated(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 9, -zlib.MAX_WBITS)).decode()
 
 
-def _changes(maps: NDArray[np.generic], difference: np.ufunc) -> NDArray[np.generic]:
+def _changes(maps: NDArray[N], difference: np.ufunc) -> NDArray[N]:
     """Keep the first map, and of each other one its difference from the map before; bytes wrap around."""
     return np.concatenate([maps[:1], difference(maps[1:], maps[:-1])])

@@ -1,4 +1,4 @@
-"""What the viewer shows of a result: its maps along lambda1 as 8-bit shades, its certificate, and words. Ready for JSON."""
+"""What the viewer shows of a result, ready for JSON: maps along lambda1 as 8-bit shades, the certificate, words."""
 
 from __future__ import annotations
 
@@ -149,15 +149,17 @@ def _net(e: Explanation, delta: Tensor, kind: MapKind) -> NDArray[np.float64]:
     if kind == "groups" and isinstance(e, SparseExplanation) and e.groups is not None:
         labels = e.groups.flatten().numpy()
         sums = np.bincount(labels, weights=delta.double().flatten().numpy())
-        each = sums[labels].reshape(delta.shape)
-        return each[0] if each.ndim == 3 else each
-    values: NDArray[np.float64] = delta.double().numpy()
-    return values.sum(0) if values.ndim == 3 else values
+        values = sums[labels].reshape(delta.shape)
+    else:
+        values = delta.double().numpy()
+    net: NDArray[np.float64] = values.sum(0) if values.ndim == 3 else values
+    return net
 
 
 def _support(e: SparseExplanation) -> NDArray[np.uint8]:
     """What is proven of each place: not zero, if one of its channels is not; zero, if all of them are."""
-    not_zero, zero = (mask.numpy() for mask in (e.certificate.support.nonzero, e.certificate.support.zero))
+    support = e.certificate.support
+    not_zero, zero = support.nonzero, support.zero
     if not_zero.ndim == 3:
         not_zero, zero = not_zero.any(0), zero.all(0)
     return np.where(not_zero, NOT_ZERO, np.where(zero, ZERO, 0)).astype(np.uint8)

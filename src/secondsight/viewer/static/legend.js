@@ -15,6 +15,6 @@ export function legend(colours, signed, most, against) {
     { class: "legend" },
     signed ? `${low} \u2212${short(most)}` : "0",
     strip,
-    signed ? `${short(most)} ${high}` : `${short(most)} or more`,
+    signed ? `${short(most)} ${high}` : `≥ ${short(most)}`,
   );
 }

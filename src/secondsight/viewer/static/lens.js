@@ -2,10 +2,10 @@
 
 const DEEPEST = 40; // times: a few places fill the pane
 
-/** Zoom, the centre in shares of the picture, and the cursor as a place of the map, or null. */
+/** Zoom, the centre and the cursor in shares of the picture, and the pane that has the cursor. */
 export class Lens {
   constructor(onchange) {
-    [this.zoom, this.x, this.y, this.cursor] = [1, 0.5, 0.5, null];
+    [this.zoom, this.x, this.y, this.cursor, this.pane] = [1, 0.5, 0.5, null, null];
     this.onchange = onchange;
   }
 
@@ -40,9 +40,9 @@ export class Lens {
     this.set(1, 0.5, 0.5);
   }
 
-  /** Point at a place: {row, column} as shares of the picture. Null points at none. */
-  point(cursor, byKeys = false) {
-    this.cursor = cursor;
+  /** Point at a place {x, y} in a pane. Null points at none. */
+  point(cursor, pane = null, byKeys = false) {
+    [this.cursor, this.pane] = [cursor, pane];
     if (cursor && byKeys) {
       const { left, top, side } = this.part;
       const seen = cursor.x >= left && cursor.x <= left + side && cursor.y >= top && cursor.y <= top + side;

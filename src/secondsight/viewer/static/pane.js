@@ -81,7 +81,7 @@ export class Pane {
   #point({ across, down }) {
     const { left, top, side } = this.lens.part;
     const [x, y] = [left + across * side, top + down * side];
-    this.lens.point(x >= 0 && x < 1 && y >= 0 && y < 1 ? { x, y } : null);
+    this.lens.point(x >= 0 && x < 1 && y >= 0 && y < 1 ? { x, y } : null, this);
   }
 
   #listen() {
@@ -140,7 +140,7 @@ export class Pane {
       const step = event.shiftKey ? 10 : 1;
       const next = (at, move, count) => (Math.min(Math.max(Math.floor(at * count) + move * step, 0), count - 1) + 0.5) / count;
       const [right, down] = arrows[event.key];
-      this.lens.point({ x: next(cursor.x, right, width), y: next(cursor.y, down, height) }, true);
+      this.lens.point({ x: next(cursor.x, right, width), y: next(cursor.y, down, height) }, this, true);
     } else if (event.key === "+" || event.key === "=") this.lens.zoomAt(STEP, ...seen);
     else if (event.key === "-") this.lens.zoomAt(1 / STEP, ...seen);
     else if (event.key === "0") this.lens.reset();

@@ -45,7 +45,7 @@ export class PathChart {
         ),
       ),
     );
-    new ResizeObserver(() => this.data && this.#layout()).observe(this.element);
+    new ResizeObserver(() => this.element.hidden || !this.data || this.#layout()).observe(this.element);
   }
 
   /** Show the path of a result. It has no path if it has one map only. */

@@ -23,6 +23,7 @@ const START = {
   all: false,
   shows: "overlay",
 };
+const NARROW = 720; // dots: on a narrower screen one result is shown at first
 const HINT = "Point at a picture for its values. Wheel, pinch or + and - zoom, drag moves, arrow keys go from pixel to pixel.";
 
 /** Shows results in an element. `page`: name, photographs, colours, results, and whether the address has settings. */
@@ -31,7 +32,7 @@ export class Viewer {
     this.page = page;
     this.root = root;
     this.results = page.results.map((one) => new Result(one));
-    this.state = { ...START, method: page.first ?? 0, all: page.results.length > 1 };
+    this.state = { ...START, method: page.first ?? 0, all: page.results.length > 1 && innerWidth > NARROW };
     this.defaults = { ...this.state };
     this.photographs = new Map();
     const tables = Object.entries(page.colours).map(([use, maps]) => [
@@ -178,8 +179,9 @@ export class Viewer {
   }
 
   #writeCursor() {
-    const { cursor } = this.lens;
-    const text = cursor ? this.result.words(this.state.kind, this.pointOf(this.result), cursor) : HINT;
+    const { cursor, pane } = this.lens;
+    const result = this.stage.panes.find((one) => one.pane === pane && one.shows !== "photograph")?.result ?? this.result;
+    const text = cursor ? result.words(this.state.kind, this.pointOf(result), cursor) : HINT;
     this.readout.textContent = text;
     // Screen readers hear what keys ask for, not each move of a mouse.
     if (this.byKeys && cursor) this.spoken.textContent = text;
@@ -223,7 +225,7 @@ export class Viewer {
     this.state.method = inside(this.state.method, this.results.length);
     if (!Number.isInteger(this.state.point) || this.state.point < 0) this.state.point = null;
     for (const [use, name] of [["magnitude", "colours"], ["sign", "signedColours"]]) {
-      if (!(this.state[name] in this.page.colours[use])) this.state[name] = START[name];
+      if (!Object.hasOwn(this.page.colours[use], this.state[name])) this.state[name] = START[name];
     }
     if (!["map", "overlay"].includes(this.state.shows)) this.state.shows = START.shows;
     this.state.opacity = Math.min(Math.max(Number(this.state.opacity), 0), 1);
