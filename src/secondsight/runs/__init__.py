@@ -1,0 +1,1 @@
+"""Runs over whole datasets: explained in chunks, stored as Parquet files, resumed where they were cut short."""
