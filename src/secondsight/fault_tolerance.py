@@ -52,19 +52,16 @@ class FaultTolerant(Generic[T]):
         try:
             return self.explain(inputs)
         except Exception as error:
-            if is_broken_device(error):
-                raise
             no_memory = is_out_of_memory(error)
-            if not no_memory and not isinstance(error, self.failures):
+            if is_broken_device(error) or not (no_memory or isinstance(error, self.failures)):
                 raise
-            # Without its traceback, which holds on to everything that was computed.
-            failure = error.with_traceback(None)
-        if len(inputs) == 1:
-            return [SecondsightError(f"memory ran out: {shown(failure, str)}") if no_memory else failure]
+            if len(inputs) == 1:
+                why = SecondsightError(f"memory ran out: {shown(error, str)}") if no_memory else error
+                return [why.with_traceback(None)]
+        # From here on nothing holds on to the error, whose traceback has everything that was computed.
         if not no_memory:
             # One of them failed: find out which, and keep the others.
             return [result for one in inputs for result in self._some([one])]
-        failure = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         self.size = max(1, len(inputs) // 2)

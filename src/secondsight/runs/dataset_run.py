@@ -29,7 +29,7 @@ EXACT = ("threads", "device")
 """What maps depend on in their last bits, beside the versions."""
 
 IN_A_FILE = 128
-"""Items of a chunk, by default: files of some megabytes. A run that is cut short does the chunk that it was at again."""
+"""Items of a chunk, by default: files of some megabytes. A run that is cut short loses the chunk that it was at."""
 
 
 @dataclass
@@ -84,9 +84,9 @@ def run(
 ) -> StoredRun:
     """Explain a whole dataset into a folder. A run that was cut short goes on where it was.
 
-    What is done is written in files of `chunk` items, whole or not at all. Start the run again, with the same arguments,
-    and it does the rest: what it writes is equal to the last bit to what one start would have written, on the same
-    machine and versions. The other arguments are stored, and a start with others is refused.
+    What is done is written in files of `chunk` items, whole or not at all. Start the run again with the same arguments,
+    and it does the rest. On the same machine and versions, all maps are then equal to the last bit to those of a run
+    that was never cut short. A start with other arguments is refused, and told the difference.
 
     Args:
         model: the network, as a Classifier.
@@ -141,7 +141,7 @@ def run(
     folder = RunFolder(file_name("out", out, "the name of a folder"))
     settings = settings_of(model, listed, config, plan.seed, own)
     with folder.locked():
-        record = folder.begin(settings)
+        folder.begin(settings)
         todo = _todo(plan, folder, flag("retry_errors", retry_errors))
         if todo:
             session = {"versions": versions(), "threads": torch.get_num_threads(), "device": str(model.device)}

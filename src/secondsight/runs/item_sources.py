@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import csv
-import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from secondsight.errors import InputError, SecondsightError, shown
 from secondsight.model.classifier import Target
 from secondsight.option_types import plain
+from secondsight.photograph_files import SUFFIXES, files_matching, is_photograph, photographs_below
 from secondsight.runs.items import Files, Items, Member, Members, Objects, members_of
-
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
-"""Names of files that are taken for photographs in folders and archives."""
 
 LISTS = (".txt", ".lst", ".csv", ".tsv", ".parquet")
 """Names of files that are taken for lists of photographs."""
@@ -67,14 +64,14 @@ def _items(source: Any, use_labels: bool) -> Items:
 def _from_path(name: str, use_labels: bool) -> Items:
     path = Path(name)
     if path.is_dir():
-        files = list(_walk(path))
+        files = list(photographs_below(path))
         if not files:
             raise InputError("INPUT", f"a folder with files {', '.join(SUFFIXES)}", repr(name))
         return _no_labels(Files(files, (file.relative_to(path).as_posix() for file in files)), use_labels)
     if not path.exists():
-        if not glob.has_magic(name):
+        found = files_matching(name)
+        if found is None:
             raise SecondsightError(f"{name} does not exist: INPUT must be {MAY_BE}")
-        found = [Path(one) for one in sorted(glob.glob(name, recursive=True)) if not Path(one).is_dir()]
         if not found:
             raise InputError("INPUT", "a glob that some files match", repr(name))
         if all(one.suffix.lower() == ".tar" for one in found):
@@ -96,22 +93,13 @@ def _no_labels(items: Items, use_labels: bool) -> Items:
     return items
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """List the photographs of a folder and those below it, sorted. Hidden files and folders are left out."""
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES:
-                yield Path(where, name)
-
-
 def _from_tars(archives: Sequence[Path], use_labels: bool) -> Items:
-    """List the pictures of archives as WebDataset lays them out: files of one sample share a name up to its first dot."""
+    """List the pictures of archives in WebDataset's layout: the files of a sample share a name up to its first dot."""
     pictures: list[Member] = []
     labels: list[Target] = []
     for archive in archives:
         members = members_of(archive)
-        inside = [member for name, member in members.items() if Path(name).suffix.lower() in SUFFIXES]
+        inside = [member for name, member in members.items() if is_photograph(Path(name))]
         pictures += inside
         if use_labels:
             labels += [_label(member, members) for member in inside]
@@ -186,11 +174,11 @@ def _target(cell: Any) -> Target:
 class _Same(Sequence[Target]):
     """One class for all items."""
 
-    def __init__(self, target: Target, count: int) -> None:
-        self.target, self.count = target, count
+    def __init__(self, target: Target, length: int) -> None:
+        self.target, self.length = target, length
 
     def __len__(self) -> int:
-        return self.count
+        return self.length
 
     def __getitem__(self, i: Any) -> Any:
-        return _Same(self.target, len(range(self.count)[i])) if isinstance(i, slice) else self.target
+        return _Same(self.target, len(range(self.length)[i])) if isinstance(i, slice) else self.target

@@ -98,7 +98,7 @@ class Files(Items):
 
     def where(self, i: int) -> str:
         """Return the path from the root on, because a run may be opened from another folder."""
-        return os.path.abspath(self.paths[i])
+        return str(self.paths[i].absolute())
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Members(Items):
     def where(self, i: int) -> str:
         """Return the address of the member."""
         member = self.members[i]
-        return f"{TAR}{member.name}::{os.path.abspath(member.archive)}"
+        return f"{TAR}{member.name}::{member.archive.absolute()}"
 
 
 class Objects(Items):
@@ -187,23 +187,23 @@ class Objects(Items):
     def where(self, i: int) -> str | None:
         """Return the path of an item of a list that is one."""
         item = self.source[i] if isinstance(self.source, (list, tuple)) else None
-        item = item[0] if _is_pair(item) else item
-        return os.path.abspath(item) if isinstance(item, (str, os.PathLike)) else None
+        item = item[0] if item is not None and _is_pair(item) else item
+        return str(Path(item).absolute()) if isinstance(item, (str, os.PathLike)) else None
 
 
 @dataclass(frozen=True)
 class Numbered(Sequence[str]):
     """The names of items that have only numbers: "0", "1", ..."""
 
-    count: int
+    length: int
 
     def __len__(self) -> int:
         """Count the names."""
-        return self.count
+        return self.length
 
     def __getitem__(self, i: Any) -> Any:
         """Write a number, or several."""
-        numbers = range(self.count)[i]
+        numbers = range(self.length)[i]
         return [str(number) for number in numbers] if isinstance(numbers, range) else str(numbers)
 
 
@@ -276,7 +276,7 @@ def _is_pair(item: Any) -> bool:
     if not isinstance(item, (tuple, list)) or len(item) != 2:
         return False
     label = plain(item[1])
-    return label is None or isinstance(label, (int, str)) and not isinstance(label, bool)
+    return label is None or (isinstance(label, (int, str)) and not isinstance(label, bool))
 
 
 def _kind(item: Any) -> str:

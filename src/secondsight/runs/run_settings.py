@@ -71,7 +71,8 @@ def fingerprint(model: Classifier) -> str:
     for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
         array = tensor.detach().cpu().contiguous()
         hashed.update(f"{name} {array.dtype} {tuple(array.shape)}\n".encode())
-        hashed.update(array.view(torch.uint8).numpy() if array.ndim else array.numpy().tobytes())
+        # As bytes, because numpy does not have all types of torch.
+        hashed.update(bytes(array.flatten().view(torch.uint8).numpy()))
     return hashed.hexdigest()
 
 
@@ -79,7 +80,7 @@ def reader_of(settings: Settings) -> PictureReader | None:
     """Make what reads the photographs of a run. None: its items were no photographs."""
     if settings["channels"] is None:
         return None
-    found = {name: tuple(one) if isinstance(one := settings[name], list) else one for name in READER}
+    found: Any = {name: tuple(one) if isinstance(one := settings[name], list) else one for name in READER}
     return PictureReader(**found)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from secondsight.config import CAFO, Method
 from secondsight.errors import NotStoredError, SecondsightError
 from secondsight.groups import group_labels
-from secondsight.model.images import Pixels, PictureReader
+from secondsight.model.images import PictureReader, Pixels
 from secondsight.results.explanation import PathPoint
 from secondsight.runs.items import Items, content_hash, item_at
 from secondsight.runs.sparse_arrays import dense

@@ -56,7 +56,7 @@ def _group(file: Path, written: int, number: int) -> pa.Table:
 
 
 def _value(scalar: Any) -> Any:
-    """Turn a value of Arrow into Python's, with arrays of numpy for lists of numbers: they are a hundred times faster."""
+    """Turn a value of Arrow into Python's. Lists of numbers become arrays of numpy, which is far faster."""
     if not scalar.is_valid:
         return None
     if isinstance(scalar, pa.StructScalar):
