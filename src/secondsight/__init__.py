@@ -50,7 +50,8 @@ if typing.TYPE_CHECKING:
         Smoothing,
         SparseExplanation,
     )
-    from secondsight.runs.dataset_run import Standing, run
+    from secondsight.runs.dataset_run import run
+    from secondsight.runs.standing import Standing
     from secondsight.runs.stored_run import StoredRun, open_run
     from secondsight.zoo.catalogue import load_model
 
@@ -136,7 +137,8 @@ _HOMES = {
         "Smoothing",
         "SparseExplanation",
     ),
-    "runs.dataset_run": ("Standing", "run"),
+    "runs.dataset_run": ("run",),
+    "runs.standing": ("Standing",),
     "runs.stored_run": ("StoredRun", "open_run"),
     "zoo.catalogue": ("load_model",),
 }

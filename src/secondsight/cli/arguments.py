@@ -46,21 +46,19 @@ def checked_model(
 def photographs_in(paths: Sequence[Path]) -> list[Path]:
     """Replace each folder by the photographs in it, and each glob by the files that match, sorted by name.
 
-    Other paths stay as they are, also those of files that do not exist.
+    Other paths stay as they are, also those of files that do not exist, and globs that no file matches.
 
     Raises:
-        InputError: if a folder or a glob has no photograph.
+        InputError: if a folder has none.
     """
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
             inside = sorted(filter(is_photograph, path.iterdir()))
         else:
-            matching = None if path.exists() else files_matching(str(path))
-            inside = [path] if matching is None else matching
+            inside = ([] if path.exists() else files_matching(str(path))) or [path]
         if not inside:
-            may_be = f"a photograph, a folder with files {', '.join(SUFFIXES)}, or a glob that some files match"
-            raise ss.InputError("PHOTO", may_be, repr(str(path)))
+            raise ss.InputError("PHOTO", f"a photograph, or a folder with files {', '.join(SUFFIXES)}", repr(str(path)))
         found += inside
     return found
 

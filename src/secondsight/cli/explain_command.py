@@ -27,15 +27,7 @@ if TYPE_CHECKING:
 @takes_options_of(*ALL)
 def explain(
     photographs: options.Photographs,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|NAME(OPTION=VALUE,...)",
-            help="picture is a map to look at; caso proves the paper's objective, with the curvature of the loss; cafo "
-            "leaves the curvature out, and is faster; smooth-caso and smooth-cafo average over noisy copies. For "
-            "comparison: gradient, smoothgrad, integrated-gradients.",
-        ),
-    ] = "caso",
+    method: options.MethodName = "caso",
     target: options.Target = None,
     seed: options.Seed = 0,
     preset: options.Preset = "none",

@@ -17,6 +17,15 @@ Photographs = Annotated[
         "'photos/**/*.jpg'.",
     ),
 ]
+MethodName = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME|NAME(OPTION=VALUE,...)",
+        help="picture is a map to look at; caso proves the paper's objective, with the curvature of the loss; cafo "
+        "leaves the curvature out, and is faster; smooth-caso and smooth-cafo average over noisy copies. For "
+        "comparison: gradient, smoothgrad, integrated-gradients.",
+    ),
+]
 Target = Annotated[
     str | None, typer.Option(metavar="NAME|INDEX", help="Explain this class instead of the predicted one.")
 ]

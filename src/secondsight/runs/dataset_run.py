@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -21,6 +18,7 @@ from secondsight.runs.item_sources import items_of
 from secondsight.runs.local_engine import run_locally
 from secondsight.runs.run_folder import RunFolder
 from secondsight.runs.run_settings import differences, settings_of, versions
+from secondsight.runs.standing import Report, Standing
 from secondsight.runs.stored_run import StoredRun, open_run
 
 EngineName: TypeAlias = Literal["local", "ray"]
@@ -30,40 +28,6 @@ EXACT = ("threads", "device")
 
 IN_A_FILE = 128
 """Items of a chunk, by default: files of some megabytes. A run that is cut short loses the chunk that it was at."""
-
-
-@dataclass
-class Standing:
-    """How far a run is.
-
-    Attributes:
-        total: the items of the list.
-        before: how many were done when this start began.
-        done: how many this start has done.
-        failed: how many of these have an error.
-        seconds: how long this start has been explaining.
-    """
-
-    total: int
-    before: int
-    done: int = 0
-    failed: int = 0
-    _since: float = field(default_factory=time.perf_counter, repr=False)
-
-    @property
-    def seconds(self) -> float:
-        """Measure the time since the first item was begun."""
-        return time.perf_counter() - self._since
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimate the rest by the pace of this start; None until something is done."""
-        left = self.total - self.before - self.done
-        return self.seconds / self.done * left if self.done else None
-
-
-RunProgress: TypeAlias = Callable[[Standing], None] | None
-"""Called at the start, and after each batch."""
 
 
 def run(
@@ -80,7 +44,7 @@ def run(
     retry_errors: bool = False,
     chunk: int = IN_A_FILE,
     engine: EngineName = "local",
-    progress: RunProgress = None,
+    progress: Report = None,
 ) -> StoredRun:
     """Explain a whole dataset into a folder. A run that was cut short goes on where it was.
 
@@ -157,14 +121,14 @@ def _todo(plan: Plan, folder: RunFolder, retry_errors: bool) -> list[int]:
     return [chunk for chunk in range(plan.chunks) if chunk not in done]
 
 
-def _compute(plan: Plan, folder: RunFolder, todo: list[int], session: dict[str, Any], progress: RunProgress) -> None:
+def _compute(plan: Plan, folder: RunFolder, todo: list[int], session: dict[str, Any], progress: Report) -> None:
     """Explain chunks, and keep in run.json how that went."""
     left = sum(len(plan.places(chunk)) for chunk in todo)
     standing = Standing(len(plan.items), len(plan.items) - left)
     report = progress or (lambda _: None)
 
     def advance(done: int, failed: int) -> None:
-        standing.done, standing.failed = standing.done + done, standing.failed + failed
+        standing.advance(done, failed)
         report(standing)
 
     earlier = folder.begin_session(session)

@@ -70,10 +70,8 @@ def _from_path(name: str, use_labels: bool) -> Items:
         return _no_labels(Files(files, (file.relative_to(path).as_posix() for file in files)), use_labels)
     if not path.exists():
         found = files_matching(name)
-        if found is None:
-            raise SecondsightError(f"{name} does not exist: INPUT must be {MAY_BE}")
         if not found:
-            raise InputError("INPUT", "a glob that some files match", repr(name))
+            raise SecondsightError(f"{name} does not exist, and matches no file as a glob: INPUT must be {MAY_BE}")
         if all(one.suffix.lower() == ".tar" for one in found):
             return _from_tars(found, use_labels)
         return _no_labels(Files(found, (one.as_posix() for one in found)), use_labels)
