@@ -21,7 +21,7 @@ from secondsight.presets import preset as options_of
 
 @takes_options_of(*ALL, but=["times_input"])
 def compare(
-    photographs: Annotated[list[Path], typer.Argument(metavar="PHOTO|DIR", help="Photographs, or folders of them.")],
+    photographs: options.Photographs,
     methods: Annotated[
         str,
         typer.Option(
@@ -56,6 +56,7 @@ def compare(
     html: options.Html = False,
     max_pixels: options.MaxPixels = None,
     value_range: options.ValueRange = None,
+    overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
@@ -70,7 +71,6 @@ def compare(
     photographs = photographs_in(photographs)
     wanted = owned(methods, dict(options_of(preset))) | asked
     columns = columns_of(methods, **wanted)
-    ending = ".html" if html else ".png"
     if sheet is not None:
         require_png("--sheet", sheet)
         if html:
@@ -93,7 +93,7 @@ def compare(
             **wanted,
         )
         if sheet is None:
-            result.save(figure)
+            result.save(figure.with_suffix(".html") if html else figure)
         else:
             rows.extend(result.sheet_rows())
         return result.summaries()
@@ -102,4 +102,15 @@ def compare(
         if sheet is not None and rows:
             save_figure(sheet_figure(", ".join(model.name for model in classifiers), rows, list(columns)), sheet)
 
-    for_each_photograph(photographs, out, work, COMPARE_COLUMNS, as_json, f"-compared{ending}", sheet, finish)
+    for_each_photograph(
+        photographs,
+        out,
+        work,
+        COMPARE_COLUMNS,
+        as_json,
+        "-compared",
+        sheet,
+        finish,
+        endings=[".html" if html else ".png"],
+        overwrite=overwrite,
+    )

@@ -166,7 +166,8 @@ class RecordReader:
         if issubclass(kind, Method):
             return self._method(kind, value, name)
         if is_dataclass(kind):
-            return kind(**self.fields(kind, value, (), name, limits))
+            make: Any = kind
+            return make(**self.fields(kind, value, (), name, limits))
         return SCALARS[kind](value, name, limits)
 
     def _one_of(self, kinds: tuple[Any, ...], value: Any, name: str, limits: Limits) -> Any:

@@ -106,20 +106,40 @@ def save_figure(figure: Figure | Callable[[], Figure], path: str | os.PathLike[s
     write_whole(path, lambda file: file.write(picture_file))
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write under a temporary name and rename, so that a reader sees the old file or the new one, never half of one."""
+def write_whole(path: Path, write: Callable[[IO[bytes]], object], durable: bool = False) -> None:
+    """Write under a temporary name and rename, so that a reader sees the old file or the new one, never half of one.
+
+    Args:
+        path: the file.
+        write: writes into the file that it is given.
+        durable: return only when the file survives a power cut.
+    """
     # A name of its own, because one that is longer than the file's may be too long.
     temporary = path.with_name(f".{secrets.token_hex(6)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
             write(file)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
+        if durable and os.name == "posix":
+            _sync_folder(path.parent)
     except OSError as error:
         raise SecondsightError(f"{path} cannot be written: {error.strerror or error}") from None
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk, too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def packed(e: Explanation) -> dict[str, Any]:
