@@ -13,7 +13,7 @@ test: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m bench.publish --check
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -rs
 	scripts/check_wheel.sh
 
 test-all: test
