@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import skimage.data
 import torch
@@ -222,22 +220,10 @@ def test_the_command(run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.count("\n") == 2
 
 
-def repeated(run: Any, folder: Path, count: int) -> Any:
-    """A run of `count` items that has the rows of another one again and again."""
-    (folder / "maps").mkdir(parents=True)
-    record = json.loads((run.path / "run.json").read_text("utf-8"))
-    record["settings"] |= {"items": count, "chunk": count}
-    (folder / "run.json").write_text(json.dumps(record), "utf-8")
-    rows = [row for row in pq.read_table(next((run.path / "maps").iterdir())).to_pylist() if row["error"] is None]
-    many = [rows[i % len(rows)] | {"position": i, "id": f"{i:04d}-{rows[i % len(rows)]['id']}"} for i in range(count)]
-    with pq.ParquetWriter(folder / "maps" / "part-000000.parquet", run._dataset.schema) as writer:
-        for start in range(0, count, 16):
-            writer.write_table(pa.Table.from_pylist(many[start : start + 16], run._dataset.schema))
-    return ss.open_run(folder)
-
-
 @pytest.mark.slow
 def test_a_thousand_photographs(run: Any, browser: Any, tmp_path: Path) -> None:
+    from bench.viewer import repeated
+
     file = tmp_path / "report.html"
     many = repeated(run, tmp_path / "many", 1000)
     assert len(many) == 1000
