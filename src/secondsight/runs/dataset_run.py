@@ -140,7 +140,7 @@ def _compute(plan: Plan, folder: RunFolder, todo: list[int], session: dict[str, 
         note = f"{folder.path} was begun elsewhere ({'; '.join(sorted(changed))}): maps agree with those that are there"
         warnings.warn(f"{note} within their certificates, not to the last bit", SecondsightWarning, stacklevel=3)
     report(standing)
-    explainer = BatchExplainer(plan, Cautions(depth=4))
+    explainer = BatchExplainer(plan, Cautions(depth=5))
     try:
         run_locally(plan, folder, todo, explainer, advance)
     finally:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from secondsight.runs.chunks import BatchExplainer, Plan, read_ahead
+from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead
 from secondsight.runs.run_folder import RunFolder
-
-Advance = Callable[[int, int], None]
-"""Called with the number of items that are done since the last call, and how many of them have an error."""
 
 
 def run_locally(
@@ -25,10 +22,4 @@ def run_locally(
     """
     batches = read_ahead(plan, (batch for chunk in todo for batch in plan.batches(chunk)))
     for chunk in todo:
-        rows = []
-        for _ in plan.batches(chunk):
-            failed = explainer.failed
-            found = explainer.rows(next(batches))
-            rows += found
-            advance(len(found), explainer.failed - failed)
-        folder.commit(chunk, rows, plan.store_path)
+        folder.commit(chunk, explainer.chunk_rows(chunk, batches, advance), plan.store_path)
