@@ -13,10 +13,13 @@ test: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m bench.publish --check
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -rs
 	scripts/check_wheel.sh
 
+# Ray and the other readers of a run's files take 800 MB, so `make test` does without them.
 test-all: test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev-all]'
+	$(BIN)/pytest -n 2 tests/test_run_readers.py
 	$(BIN)/pytest -n 2 -m slow
 
 bench: $(READY)

@@ -21,7 +21,7 @@ from secondsight.presets import preset as options_of
 
 @takes_options_of(*ALL, but=["times_input"])
 def compare(
-    photographs: Annotated[list[Path], typer.Argument(metavar="PHOTO|DIR", help="Photographs, or folders of them.")],
+    photographs: options.Photographs,
     methods: Annotated[
         str,
         typer.Option(
@@ -53,8 +53,10 @@ def compare(
             help="Write one contact sheet of all photographs, a row for each, instead of a figure for each.",
         ),
     ] = None,
+    html: options.Html = False,
     max_pixels: options.MaxPixels = None,
     value_range: options.ValueRange = None,
+    overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
@@ -71,6 +73,8 @@ def compare(
     columns = columns_of(methods, **wanted)
     if sheet is not None:
         require_png("--sheet", sheet)
+        if html:
+            raise ss.InputError("--html", "left out where --sheet is given", "both")
         if len(photographs) * len(models.split(",")) > MOST_SHEET_ROWS:
             raise ss.InputError("--sheet", f"of at most {MOST_SHEET_ROWS} photographs times networks", len(photographs))
     rows: list[Any] = []
@@ -89,7 +93,7 @@ def compare(
             **wanted,
         )
         if sheet is None:
-            result.save(figure)
+            result.save(figure.with_suffix(".html") if html else figure)
         else:
             rows.extend(result.sheet_rows())
         return result.summaries()
@@ -98,4 +102,15 @@ def compare(
         if sheet is not None and rows:
             save_figure(sheet_figure(", ".join(model.name for model in classifiers), rows, list(columns)), sheet)
 
-    for_each_photograph(photographs, out, work, COMPARE_COLUMNS, as_json, "-compared", sheet, finish)
+    for_each_photograph(
+        photographs,
+        out,
+        work,
+        COMPARE_COLUMNS,
+        as_json,
+        "-compared",
+        sheet,
+        finish,
+        endings=[".html" if html else ".png"],
+        overwrite=overwrite,
+    )

@@ -1,0 +1,43 @@
+"""The engine for one machine: chunk after chunk, while the next items are opened in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+import torch
+
+from secondsight.call import Cautions
+from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead
+from secondsight.runs.run_folder import RunFolder
+
+
+class LocalEngine:
+    """Explains chunks in this process.
+
+    Args:
+        plan: what is computed.
+
+    Attributes:
+        facts: what the last bits of maps depend on, for run.json.
+        size: the smallest number of items that were explained in a call.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        """Prepare the network."""
+        self.plan, self.size = plan, plan.batch
+        self.facts = {"engine": "local", "threads": torch.get_num_threads(), "device": str(plan.model.device)}
+
+    def run(self, folder: RunFolder, todo: Sequence[int], again: Container[int], advance: Advance) -> None:
+        """Explain chunks, and write each as it is done.
+
+        Args:
+            folder: where the files go.
+            todo: the chunks.
+            again: those of them that have a file already. It is replaced.
+            advance: told of progress.
+        """
+        plan, explainer = self.plan, BatchExplainer(self.plan, Cautions(depth=6))
+        batches = read_ahead(plan, (batch for chunk in todo for batch in plan.batches(chunk)))
+        for chunk in todo:
+            folder.commit(chunk, explainer.chunk_rows(chunk, batches, advance), plan.store_path)
+            self.size = explainer.size
