@@ -21,7 +21,7 @@ from torch import nn
 
 from secondsight.call import Cautions
 from secondsight.errors import InputError, SecondsightError, SecondsightWarning, shown
-from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead
+from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead, write_chunk
 from secondsight.runs.run_folder import RunFolder, rows_in
 
 try:
@@ -66,7 +66,7 @@ class ChunkActor:
             if bool(batch["again"][0]) or rows_in(self.folder.part(chunk)) != len(self.plan.places(chunk)):
                 batches = read_ahead(self.plan, self.plan.batches(chunk))
                 rows = self.explainer.chunk_rows(chunk, batches, lambda *_: None)
-                self.folder.commit(chunk, rows, self.plan.store_path)
+                write_chunk(self.plan, self.folder, chunk, rows)
         except SecondsightError as error:
             refusal = str(error)
         failed = self.explainer.failed - failed
