@@ -120,15 +120,9 @@ def run(
     workers = whole(1, optional=True)("workers", workers)
     if engine == "local" and (workers is not None or address is not None):
         raise InputError("workers and address", "None for engine='local'", shown((workers, address)))
-    own = {
-        "use_labels": use_labels,
-        "chunk": plan.chunk,
-        "batch": plan.batch,
-        "store_path": plan.store_path,
-        "dense": plan.dense,
-    }
+    own = {name: getattr(plan, name) for name in ("chunk", "batch", "store_path", "dense")}
     folder = RunFolder(file_name("out", out, "the name of a folder"))
-    settings = settings_of(model, listed, config, plan.seed, own)
+    settings = settings_of(model, listed, config, plan.seed, own | {"use_labels": use_labels})
     with folder.locked():
         folder.begin(settings)
         todo, again = _todo(plan, folder, flag("retry_errors", retry_errors))

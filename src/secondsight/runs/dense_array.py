@@ -1,7 +1,7 @@
 """The maps of a run as one Zarr array, of which each chunk of the run writes one whole shard.
 
-Two writers of one shard would destroy each other's work, so a shard is never shared. It is on the disk before the chunk's
-Parquet file says that the chunk is done.
+Two writers of one shard would destroy each other's work, so a shard is never shared. It is on the disk before the
+Parquet file of its chunk says that the chunk is done.
 """
 
 from __future__ import annotations
