@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import skimage.data
 import torch
@@ -151,8 +152,10 @@ def test_a_damaged_file_is_done_again(tmp_path: Path, folder: Path, damage: Any)
 def test_a_file_that_is_damaged_inside_is_told(tmp_path: Path, folder: Path) -> None:
     uninterrupted(folder, tmp_path / "run")
     file = tmp_path / "run/maps/part-000003.parquet"
-    data = bytearray(file.read_bytes())
-    data[len(data) // 4] ^= 255
+    data, group = bytearray(file.read_bytes()), pq.read_metadata(file).row_group(0)
+    columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+    values = columns["map_values.list.element"]
+    data[values.data_page_offset + values.total_compressed_size - 3] ^= 255
     file.write_bytes(bytes(data))
     with pytest.raises(
         ss.SecondsightError, match=r"part-000003.parquet cannot be read .*: delete it, and start the run"
