@@ -64,7 +64,9 @@ def looked_at(chromium: Any, site: Path, names: list[str], screenshots: Path | N
             page.on(
                 "request",
                 lambda request, heard=heard: (
-                    None if request.url.startswith(("file:", "data:", "blob:")) else heard.append(f"loads {request.url}")
+                    None
+                    if request.url.startswith(("file:", "data:", "blob:"))
+                    else heard.append(f"loads {request.url}")
                 ),
             )
             for name in names:

@@ -1,0 +1,97 @@
+"""Run the notebooks of examples/ and write them with what they show to docs/examples/.
+
+python -m scripts.notebook_pages [NAME...]
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbclient
+from jupyter_client import KernelManager
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES, PAGES = ROOT / "examples", ROOT / "docs" / "examples"
+COLOURS, WIDEST = 128, 1200
+"""Figures have few colours beside the photograph, and no page is wider. That keeps the files small."""
+
+FOOT = """
+---
+
+This page is the notebook `examples/{name}.py`. `jupytext --to ipynb examples/{name}.py` makes it a notebook, and Python runs it as it is.
+"""
+
+
+def run(example: Path) -> Any:
+    """Run a notebook in a kernel of its own, in an empty folder."""
+    notebook = jupytext.read(example)
+    with tempfile.TemporaryDirectory() as folder:
+        resources = {"metadata": {"path": folder}}
+        # Not over TCP, where others on this machine could read along.
+        kernel = KernelManager(kernel_name="python3", transport="ipc", ip=str(Path(folder) / "kernel"))
+        try:
+            nbclient.NotebookClient(notebook, kernel, timeout=300, resources=resources).execute()
+        finally:
+            kernel.shutdown_kernel(now=True)
+    return notebook
+
+
+def page(notebook: Any, name: str) -> tuple[str, list[bytes]]:
+    """Write a notebook as Markdown. Returns the text, and the pictures in the order in which it shows them."""
+    parts, pictures = [], []
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            parts.append(cell.source)
+            continue
+        parts.append(f"```python\n{cell.source}\n```")
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                raise RuntimeError(output.evalue)
+            shown = output.get("data", {})
+            if "image/png" in shown:
+                pictures.append(base64.b64decode(shown["image/png"]))
+                heading = [line for line in "\n".join(parts).splitlines() if line.startswith("#")][-1].lstrip("# ")
+                parts.append(f"![What the lines above show: {heading}]({name}-{len(pictures)}.png)")
+            else:
+                parts.append(f"```text\n{(output.get('text') or shown['text/plain']).rstrip()}\n```")
+    return "\n\n".join(parts) + "\n" + FOOT.format(name=name), pictures
+
+
+def source_only(text: str) -> list[str]:
+    """The lines of a page that come from the notebook itself, and not from running it."""
+    kept, output = [], False
+    for line in text.splitlines():
+        output = line == "```text" or (output and line != "```")
+        if not output and line not in ("", "```") and not line.startswith("!["):
+            kept.append(line)
+    return kept
+
+
+def main() -> None:
+    """Write the pages that are named; by default all."""
+    PAGES.mkdir(exist_ok=True)
+    for example in sorted(EXAMPLES.glob("*.py")):
+        name = example.stem
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
+        text, pictures = page(run(example), name)
+        for old in PAGES.glob(f"{name}-[0-9].png"):
+            old.unlink()
+        for number, picture in enumerate(pictures, 1):
+            with Image.open(io.BytesIO(picture)) as image:
+                small = image.convert("RGB")
+            small.thumbnail((WIDEST, 10 * WIDEST))
+            small.quantize(COLOURS).save(PAGES / f"{name}-{number}.png", optimize=True)
+        (PAGES / f"{name}.md").write_text(text, "utf-8")
+        print(f"{name}: {len(pictures)} pictures")
+
+
+if __name__ == "__main__":
+    main()
