@@ -1,7 +1,8 @@
 # %% [markdown]
 # # For users of Captum
 #
-# Your code and ours, side by side, on the same network and the same batch. The network takes normalised pictures, as yours does.
+# Your code and ours, side by side, on the same network and the same batch. The network takes normalised pictures, as
+# yours does.
 
 # %%
 import matplotlib.pyplot as plt
@@ -32,7 +33,13 @@ caso = CASO(net, sign="score").attribute(x, target=target)
 smooth = SmoothCAFO(net, n=16, groups="window:8", sign="score").attribute(x, target=target)
 
 # %%
-maps = {"Saliency": saliency, "Integrated Gradients": integrated, "CAFO": cafo, "CASO": caso, "SmoothCAFO, windows": smooth}
+maps = {
+    "Saliency": saliency,
+    "Integrated Gradients": integrated,
+    "CAFO": cafo,
+    "CASO": caso,
+    "SmoothCAFO, windows": smooth,
+}
 figure, axes = plt.subplots(1, len(maps), figsize=(12, 2.8), layout="constrained")
 for axis, (name, attribution) in zip(axes, maps.items(), strict=True):
     viz.visualize_image_attr(
@@ -49,8 +56,8 @@ for axis, (name, attribution) in zip(axes, maps.items(), strict=True):
 # %% [markdown]
 # ## The sign
 #
-# Our maps raise the *loss*, so a positive attribution works against the target. `sign="score"` turns that round: positive speaks for the target, as Captum's
-# pictures paint it.
+# Our maps raise the *loss*, so a positive attribution works against the target. `sign="score"` turns that round:
+# positive speaks for the target, as Captum's pictures paint it.
 
 # %%
 against = CAFO(net).attribute(x, target=target)
@@ -59,7 +66,8 @@ assert torch.equal(against, -cafo)
 # %% [markdown]
 # ## What you get beside the map
 #
-# `return_explanations=True` adds an `Explanation` for each example: the certificate, the path of lambda1, notes. A batch takes its products together.
+# `return_explanations=True` adds an `Explanation` for each example: the certificate, the path of lambda1, notes. A
+# batch takes its products together.
 
 # %%
 batch = torch.cat([x, x.flip(3)])

@@ -4,6 +4,10 @@
 # What is proven of a map, and on what grounds.
 
 # %%
+import warnings
+
+import matplotlib.pyplot as plt
+
 import secondsight as ss
 
 model = ss.load_model("efficientnet-lite0")
@@ -23,7 +27,8 @@ print(f"relative gap below {proof.tolerance:g}: {proof.relative_gap < proof.tole
 # %% [markdown]
 # ## What it rests on
 #
-# The proof needs an upper bound of the Hessian's largest eigenvalue. By default it is estimated from products. A few products more make its error probability known.
+# The proof needs an upper bound of the Hessian's largest eigenvalue. By default it is estimated from products. A few
+# products more make its error probability known.
 
 # %%
 print(f"largest eigenvalue: {e.top_eigenvalue:.1f}, bound {proof.top_eigenvalue_bound:.1f} ({proof.basis})")
@@ -33,7 +38,8 @@ print(f"bound {sure.certificate.top_eigenvalue_bound:.1f} ({sure.certificate.bas
 # %% [markdown]
 # ## Which pixels are settled
 #
-# The same gap proves of single pixels that the *optimal* map is zero there, or that it is not. A tighter tolerance takes more products and decides more.
+# The same gap proves of single pixels that the *optimal* map is zero there, or that it is not. A tighter tolerance
+# takes more products and decides more.
 
 # %%
 tight = ss.explain(model, photograph, ss.CASO(lambda1=e.lambda1, tolerance=1e-6)).certificate
@@ -42,10 +48,12 @@ for name, one in (("tolerance 1e-4", proof), ("tolerance 1e-6", tight)):
     print(f"{name}: {zero:.1%} proven zero, {nonzero:.2%} proven not zero, {open_:.2%} undecided")
 
 # %%
-import matplotlib.pyplot as plt
-
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained")
-masks = {"proven zero": proof.support.zero, "proven not zero": proof.support.nonzero, "undecided": proof.support.undecided}
+masks = {
+    "proven zero": proof.support.zero,
+    "proven not zero": proof.support.nonzero,
+    "undecided": proof.support.undecided,
+}
 for axis, (name, mask) in zip(axes, masks.items(), strict=True):
     axis.imshow(mask.float().mean(0), cmap="gray", vmin=0, vmax=1)
     axis.set_title(name)
@@ -67,8 +75,6 @@ print(f"all {len(whole.path)} maps are certified, after {whole.products} product
 # It is no error: the map comes back, marked, with the reason in its notes.
 
 # %%
-import warnings
-
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", ss.SecondsightWarning)
     poor = ss.explain(model, photograph, ss.CASO(max_products=1, tolerance=1e-9))

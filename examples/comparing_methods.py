@@ -12,7 +12,8 @@ photograph = ss.example_photograph()
 # %% [markdown]
 # ## Side by side
 #
-# `clipped-gradient` keeps the largest pixels of the gradient, as many as CASO keeps. It is the honest rival: any map becomes sparse if small values are cut off.
+# `clipped-gradient` keeps the largest pixels of the gradient, as many as CASO keeps. It is the honest rival: any map
+# becomes sparse if small values are cut off.
 
 # %%
 methods = ["gradient", "clipped-gradient", "cafo", "caso", "smoothgrad(n=10)", "picture"]
@@ -28,7 +29,8 @@ for entry in comparison.rows[0]:
 # %% [markdown]
 # ## Is CASO more than CAFO?
 #
-# The angle between the two, without sparsity, says whether second order matters. It depends on c1: a large one mutes the Hessian.
+# The angle between the two, without sparsity, says whether second order matters. It depends on c1: a large one mutes
+# the Hessian.
 
 # %%
 for c1 in (1.0, 10.0, 100.0):
@@ -38,7 +40,8 @@ for c1 in (1.0, 10.0, 100.0):
 # %% [markdown]
 # ## Along lambda1
 #
-# CAFO, CASO and the clipped gradient at equal sparsity, at the values of the paper's tables and along the automatic path.
+# CAFO, CASO and the clipped gradient at equal sparsity, at the values of the paper's tables and along the automatic
+# path.
 
 # %%
 ss.sweep(model, photograph)

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # First steps
 #
-# One photograph, one map, and what can be said about it. The network, EfficientNet-Lite0, and the photograph come with the installation.
+# One photograph, one map, and what can be said about it. The network, EfficientNet-Lite0, and the photograph come
+# with the installation.
 
 # %%
 import secondsight as ss
@@ -54,7 +55,8 @@ print(f"{other.label}: p = {other.probability:.2f}, {other.sparsity:.1%} zero")
 # %% [markdown]
 # ## How few pixels?
 #
-# The whole path of lambda1 has been solved, and the knee of "gain kept against pixels kept" was taken. A share of the largest lambda1 asks for fewer pixels or more.
+# The whole path of lambda1 has been solved, and the knee of "gain kept against pixels kept" was taken. A share of the
+# largest lambda1 asks for fewer pixels or more.
 
 # %%
 print(f"lambda1 = {e.lambda1:.3g}; from {e.lambda1_max:.3g} on every map is zero")
@@ -69,6 +71,7 @@ print(f"60% of the largest: {few.sparsity:.2%} zero")
 # %%
 e.save("first_steps.npz")
 again = ss.Explanation.load("first_steps.npz")
-assert again.label == e.label and (again.delta == e.delta).all()
+assert again.label == e.label
+assert (again.delta == e.delta).all()
 for note in again.notes:
     print("note:", note)

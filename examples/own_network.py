@@ -14,7 +14,8 @@ _ = torch.manual_seed(0)
 # %% [markdown]
 # ## A network of pictures
 #
-# It takes normalised batches and gives logits, without a softmax at the end. The `Classifier` does the normalisation, so maps live in pixels from 0 to 1.
+# It takes normalised batches and gives logits, without a softmax at the end. The `Classifier` does the normalisation,
+# so maps live in pixels from 0 to 1.
 
 # %%
 net = nn.Sequential(
@@ -62,7 +63,8 @@ together.delta.reshape(3, 4)
 # %% [markdown]
 # ## Many inputs
 #
-# `explain_batches` takes a batch tensor or a DataLoader, and gives one result after the other, so that memory does not grow.
+# `explain_batches` takes a batch tensor or a DataLoader, and gives one result after the other, so that memory does
+# not grow.
 
 # %%
 for one in ss.explain_batches(tabular, torch.randn(4, 12), "cafo"):

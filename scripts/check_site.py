@@ -2,9 +2,9 @@
 
 python -m scripts.check_site SITE [--screenshots DIR] [--only NAME]
 
-Each page is opened as a file at 1280 and 390 pixels, light and dark. Nothing may be cut off or wider than the page, every formula must be
-rendered, and nothing may fail or be fetched from elsewhere. Search must find something from file:// and over HTTP. axe must
-find no serious fault on five pages.
+Each page is opened as a file at 1280 and 390 pixels, light and dark. Nothing may be cut off or wider than the page, all
+formulas must be rendered, and nothing may fail or be fetched from elsewhere. Search must find something from files and
+over HTTP. axe must find no serious fault on five pages.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ CUT_OFF = """() => {
     || scrolls(element.parentElement))
   for (const element of document.querySelectorAll(".md-content *")) {
     const box = element.getBoundingClientRect()
-    const hidden = box.width <= 1 || box.height <= 1 || element.closest(".katex-mathml")
+    const hidden = box.width <= 1 || box.height <= 1 || element.closest(".katex-mathml, svg")
     if (!hidden && box.right > width + 1 && !scrolls(element.parentElement))
-      found.push(`<${element.localName} class="${element.className}"> ends at ${Math.round(box.right)}`)
+      found.push(`<${element.localName} class="${element.className}">${element.textContent.slice(0, 40)} ends at ${Math.round(box.right)}`)
   }
   for (const element of document.querySelectorAll(".arithmatex"))
     if (!element.querySelector(".katex") || element.querySelector(".katex-error"))

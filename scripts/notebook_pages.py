@@ -25,7 +25,7 @@ COLOURS, WIDEST = 128, 1200
 FOOT = """
 ---
 
-This page is the notebook `examples/{name}.py`. `jupytext --to ipynb examples/{name}.py` makes it a notebook, and Python runs it as it is.
+`jupytext --to ipynb examples/{name}.py` makes this page a notebook. Python runs the file as it is.
 """
 
 

@@ -63,12 +63,13 @@ RESULTS = (
     Entry("PathPoint", "secondsight.results.explanation.PathPoint"),
     Entry("SecondOrder", "secondsight.results.explanation.SecondOrder"),
     Entry("Smoothing", "secondsight.results.explanation.Smoothing"),
-    Entry("Comparison", "secondsight.comparison.Comparison", "[figure, save, records]"),
+    Entry("Comparison", "secondsight.comparison.Comparison", "[summaries, figure, save]"),
     Entry("Entry", "secondsight.comparison.Entry", "[summary]"),
-    Entry("Sweep", "secondsight.path_sweep.Sweep", "[figure, save, records]"),
+    Entry("Sweep", "secondsight.path_sweep.Sweep", "[summaries, figure, save]"),
 )
 
-INTERNAL = """Not in `secondsight` itself: most programs use [`InputHessian`](InputHessian.md), which chooses one of these.
+INTERNAL = """Not in `secondsight` itself: most programs use [`InputHessian`](InputHessian.md), which chooses such a
+Hessian.
 """
 
 OPERATORS = (

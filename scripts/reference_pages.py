@@ -51,7 +51,7 @@ def method_page(method: type[Method]) -> str:
         f"# {method.__name__}\n",
         object_of(f"secondsight.config.{method.__name__}", shown="false", members="false"),
         f"## Signature\n\n```text\n{signature(method)}\n```\n",
-        f'In a string, and on the command line: `"{method.name}"`, `secondsight explain PHOTO --method {method.name}`.\n',
+        f'As a string: `"{method.name}"`. On the command line: `secondsight explain PHOTO --method {method.name}`.\n',
         "## Options\n",
     ]
     for name in method.options():
@@ -147,8 +147,8 @@ def captum_page() -> str:
 
     parts = [
         "# Captum\n",
-        "In `secondsight.captum`. [If you use Captum](../how-to/captum.md) has their code and ours side by side. The four "
-        "classes take `forward_func` (a module, a `Classifier`, or a function from a batch, or several, to logits of "
+        "In `secondsight.captum`. [Come from Captum](../how-to/captum.md) has their code and ours side by side. The "
+        "four classes take `forward_func` (a module, a `Classifier`, or a function from a batch, or several, to logits of "
         "shape (N, classes)), `sign`, `seed`, and the options of their methods. A module is used in eval mode with "
         "frozen parameters and given back as it was.\n",
     ]
@@ -170,8 +170,8 @@ def errors_page() -> str:
     """Describe the errors and the warning."""
     parts = [
         "# Errors and warnings\n",
-        "Whatever is asked wrongly, and whatever cannot be read or explained, raises a `SecondsightError` with one line "
-        "that says what to do. The command prints that line and exits with code 2.\n",
+        "What is asked wrongly, and what cannot be read or explained, raises a `SecondsightError` with one line that "
+        "says what to do. The command prints that line and exits with code 2.\n",
     ]
     return "\n".join([*parts, *(object_of(path, "true", "false") for path in ERRORS)])
 

@@ -54,7 +54,8 @@ class Classifier:
     Args:
         net: a module, or any function of a batch. It is used in eval mode with frozen parameters and given back as it
             was. A half-precision module is copied and computed in float32.
-        mean, std: normalisation, a number or one number per channel. None: no normalisation.
+        mean: what is subtracted from the pixels, a number or one number per channel. None: nothing.
+        std: what the difference is divided by, a number or one number per channel. None: nothing.
         size: height and width of the pictures it takes, or one number for both. None: any size.
         labels: the class names, in order.
         input_shape: shape of one input of a network that does not take pictures (tabular, embeddings): any float is

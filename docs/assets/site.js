@@ -3,7 +3,12 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const element of document.querySelectorAll(".arithmatex")) {
     const [, open, tex] = element.textContent.trim().match(/^(\\\(|\\\[)([^]*)(?:\\\)|\\\])$/)
     katex.render(tex, element, { displayMode: open === "\\[", strict: "error" })
-    // A wide formula scrolls in its own box, which the keyboard must reach, too.
-    if (open === "\\[" && element.scrollWidth > element.clientWidth) element.tabIndex = 0
   }
+})
+
+// What the theme leaves out for keyboards and screen readers: wide boxes can be scrolled, and the search has a name.
+window.addEventListener("load", () => {
+  for (const box of document.querySelectorAll("div.arithmatex, .md-typeset__scrollwrap, .highlight code"))
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0
+  document.querySelector(".md-search")?.setAttribute("aria-label", "Search")
 })
