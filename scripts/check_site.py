@@ -40,7 +40,7 @@ CUT_OFF = """() => {
     const box = element.getBoundingClientRect()
     const hidden = box.width <= 1 || box.height <= 1 || element.closest(".katex-mathml, svg")
     if (!hidden && box.right > width + 1 && !scrolls(element.parentElement))
-      found.push(`<${element.localName} class="${element.className}">${element.textContent.slice(0, 40)} ends at ${Math.round(box.right)}`)
+      found.push(`<${element.localName}>${element.textContent.slice(0, 40)} ends at ${Math.round(box.right)}`)
   }
   for (const element of document.querySelectorAll(".arithmatex"))
     if (!element.querySelector(".katex") || element.querySelector(".katex-error"))

@@ -16,15 +16,13 @@ class Entry:
         title: its public name.
         path: where it is defined.
         members: the members that are shown, as mkdocstrings takes them.
-        intro: what the page says before the docstring.
-        example: what it says after it.
+        more: what the page says after the docstring.
     """
 
     title: str
     path: str
     members: str = "false"
-    intro: str = ""
-    example: str = ""
+    more: str = ""
 
     @property
     def file(self) -> str:
@@ -83,13 +81,13 @@ OPERATORS = (
         "SymmetricOperator",
         "secondsight.operators.base.SymmetricOperator",
         "[size, shape, times_rows, __matmul__]",
-        intro="The contract between network and solver. The solver knows H only through it, so it also solves problems "
-        "that have no network.\n\n",
+        more="This is the contract between network and solver. The solver knows H only through it, so it also solves "
+        "problems that have no network.\n",
     ),
     Entry(
         "GaussNewton",
         "secondsight.operators.gauss_newton.GaussNewton",
-        intro=INTERNAL
+        more=INTERNAL
         + r"""
 $$
 H = W \bigl(\operatorname{diag} p - p p^\top\bigr) W^\top
@@ -97,8 +95,6 @@ $$
 
 W is the d x c Jacobian of the logits, p the probabilities. A product takes one tangent pass and one backward pass.
 
-""",
-        example="""
 ```python
 import torch
 
@@ -115,7 +111,7 @@ assert h.kind == "gauss-newton" and bool((values > 0).all()) and len(values) < 3
     Entry(
         "ExactHessian",
         "secondsight.operators.exact_hessian.ExactHessian",
-        intro=INTERNAL
+        more=INTERNAL
         + r"""
 $$
 H = W \bigl(\operatorname{diag} p - p p^\top\bigr) W^\top + \sum_k (p - y)_k \nabla^2 f_k
@@ -123,8 +119,6 @@ $$
 
 The second part is the curvature of the logits f. It is zero where the network is piecewise linear.
 
-""",
-        example="""
 ```python
 import torch
 
@@ -141,7 +135,7 @@ assert h.kind == "exact" and h.matmul(v).shape == (6,)
     Entry(
         "AveragedHessian",
         "secondsight.operators.averaged.AveragedHessian",
-        intro=INTERNAL
+        more=INTERNAL
         + r"""
 $$
 H = \frac{1}{n} \sum_{i=1}^{n} H(x + z_i), \qquad z_i \sim \mathcal{N}\bigl(0, (\sigma r)^2 I\bigr)
@@ -149,8 +143,6 @@ $$
 
 r is the range of the input, max - min. `SmoothCASO` uses it, and `SmoothCAFO` its gradient.
 
-""",
-        example="""
 ```python
 import torch
 

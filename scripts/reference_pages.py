@@ -25,6 +25,16 @@ from secondsight.option_types import flag
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
+CONFIGS = """```python
+import secondsight as ss
+
+method = ss.CASO(c1=1, groups="patch:8")
+assert method == ss.Method.from_string("caso(c1=1,groups=patch:8)") == ss.Method.from_json(method.to_json())
+print(repr(method), str(method))
+```
+"""
+"""A config in its three forms."""
+
 Pages = dict[str, str]
 """Texts of pages by their paths below docs/reference."""
 
@@ -33,9 +43,7 @@ def pages() -> Pages:
     """Make all pages."""
     made = {f"methods/{name}.md": method_page(method) for name, method in METHODS.items()}
     made["methods/index.md"] = options_page()
-    made["methods/method.md"] = object_page(
-        Entry("Method", "secondsight.config.Method", members=METHOD_MEMBERS, intro="The base of all configs.\n\n")
-    )
+    made["methods/method.md"] = object_page(Entry("Method", "secondsight.config.Method", members=METHOD_MEMBERS))
     for folder, entries in (("functions", FUNCTIONS), ("results", RESULTS), ("operators", OPERATORS)):
         made |= {f"{folder}/{entry.file}.md": object_page(entry) for entry in entries}
     made |= {f"commands/{name}.md": command_page(name) for name in command_for([]).commands}
@@ -48,8 +56,7 @@ def pages() -> Pages:
 def method_page(method: type[Method]) -> str:
     """Describe a config: its string, its signature and each of its options. The docstring has formula and example."""
     parts = [
-        f"# {method.__name__}\n",
-        object_of(f"secondsight.config.{method.__name__}", shown="false", members="false"),
+        object_of(f"secondsight.config.{method.__name__}", signature=False),
         f"## Signature\n\n```text\n{signature(method)}\n```\n",
         f'As a string: `"{method.name}"`. On the command line: `secondsight explain PHOTO --method {method.name}`.\n',
         "## Options\n",
@@ -79,7 +86,10 @@ def options_page() -> str:
         "Each method is a config, and owns its options. In Python an option is an argument of the config, "
         '`ss.CASO(c1=1)`. In a string it stands in parentheses, `"caso(c1=1)"`. On the command line it is `--c1 1`. '
         "The classes for Captum take it in their constructor. An option that a method does not have is an error that "
-        "names the methods that have it. Every config is a [`Method`](method.md).\n",
+        "names the methods that have it.\n",
+        "Configs compare, print as Python that can be pasted, and go to JSON and back; `str` gives the short string that "
+        "the command line takes. Every config is a [`Method`](method.md).\n",
+        CONFIGS,
         "| method | config | what it is |\n|---|---|---|",
     ]
     for name, method in METHODS.items():
@@ -95,19 +105,16 @@ def options_page() -> str:
 
 def object_page(entry: Entry) -> str:
     """Make the page of a class or a function; what it says is in docstrings."""
-    parts = [f"# {entry.title}\n", entry.intro + object_of(entry.path, shown="true", members=entry.members)]
-    return "\n".join([*parts, entry.example])
+    return "\n".join([object_of(entry.path, entry.members), entry.more])
 
 
-def object_of(path: str, shown: str, members: str, level: int = 2) -> str:
-    """Let mkdocstrings describe an object: with its signature or without, and with some of its members."""
+def object_of(path: str, members: str = "false", level: int = 1, signature: bool = True) -> str:
+    """Let mkdocstrings describe an object below a heading of this level, and some of its members."""
     options = {
         "heading_level": level,
         "members": members,
-        "show_root_heading": shown,
-        "show_signature": shown,
+        "show_signature": str(signature).lower(),
         "show_bases": "false",
-        "show_root_toc_entry": "false" if level == 2 else "true",
     }
     lines = "\n".join(f"      {name}: {value}" for name, value in options.items())
     return f"::: {path}\n    options:\n{lines}\n"
@@ -148,21 +155,20 @@ def captum_page() -> str:
     parts = [
         "# Captum\n",
         "In `secondsight.captum`. [Come from Captum](../how-to/captum.md) has their code and ours side by side. The "
-        "four classes take `forward_func` (a module, a `Classifier`, or a function from a batch, or several, to logits of "
-        "shape (N, classes)), `sign`, `seed`, and the options of their methods. A module is used in eval mode with "
-        "frozen parameters and given back as it was.\n",
+        "four classes take `forward_func` (a module, a `Classifier`, or a function from a batch, or several, to "
+        "logits of shape (N, classes)), `sign`, `seed`, and the options of their methods. A module is used in eval "
+        "mode with frozen parameters and given back as it was.\n",
     ]
     for name, attribution in ATTRIBUTIONS.items():
         kind = attribution.__name__
         own = "    forward_func,\n    *,\n    sign='loss',\n    seed=0,\n"
         options = "".join(f"    {option}={value!r},\n" for option, value in METHODS[name].defaults().items())
-        parts.append(f"## {kind}\n")
-        parts.append(object_of(f"secondsight.captum.{kind}", shown="false", members="false", level=3))
+        parts.append(object_of(f"secondsight.captum.{kind}", level=2, signature=False))
         parts.append(
             f"```text\nsecondsight.captum.{kind}(\n{own}{options})\n```\n\nOptions: [{kind}](methods/{name}.md).\n"
         )
-    parts.append("## attribute\n\nThe four classes have the same.\n")
-    parts.append(object_of("secondsight.captum._Penalised.attribute", shown="true", members="false", level=3))
+    parts.append("The four classes have the same `attribute`:\n")
+    parts.append(object_of("secondsight.captum._Penalised.attribute", level=2))
     return "\n".join(parts)
 
 
@@ -173,7 +179,7 @@ def errors_page() -> str:
         "What is asked wrongly, and what cannot be read or explained, raises a `SecondsightError` with one line that "
         "says what to do. The command prints that line and exits with code 2.\n",
     ]
-    return "\n".join([*parts, *(object_of(path, "true", "false") for path in ERRORS)])
+    return "\n".join([*parts, *(object_of(path, level=2) for path in ERRORS)])
 
 
 def index_page() -> str:
