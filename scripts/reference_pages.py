@@ -87,8 +87,8 @@ def options_page() -> str:
         '`ss.CASO(c1=1)`. In a string it stands in parentheses, `"caso(c1=1)"`. On the command line it is `--c1 1`. '
         "The classes for Captum take it in their constructor. An option that a method does not have is an error that "
         "names the methods that have it.\n",
-        "Configs compare, print as Python that can be pasted, and go to JSON and back; `str` gives the short string that "
-        "the command line takes. Every config is a [`Method`](method.md).\n",
+        "Configs compare, print as Python that can be pasted, and go to JSON and back. `str` gives the short string "
+        "that the command line takes. Every config is a [`Method`](method.md).\n",
         CONFIGS,
         "| method | config | what it is |\n|---|---|---|",
     ]
