@@ -95,14 +95,14 @@ def test_explain_does_the_good_photographs_and_names_the_bad_one(tmp_path: Path)
     second = photograph(tmp_path / "b", "coffee", "photo.jpg")
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"no picture")
-    done = run(tmp_path, "explain", first, bad, second, "--save-npz")
+    done = run(tmp_path, "explain", first, bad, second, "--format", "png,npz")
     assert done.returncode == 2
     assert (
         done.stderr == f"secondsight: error: {bad} is not an image of a format that is opened: {', '.join(FORMATS)}\n"
     )
-    assert files(tmp_path / "out") == {"photo.png", "photo.npz", "photo-2.png", "photo-2.npz"}
-    assert (tmp_path / "out/photo.png").read_bytes().startswith(PNG)
-    cat, cup = (ss.Explanation.load(tmp_path / "out" / f"photo{n}.npz") for n in ("", "-2"))
+    assert files(tmp_path / "out") == {"photo-caso.png", "photo-caso.npz", "photo-caso-2.png", "photo-caso-2.npz"}
+    assert (tmp_path / "out/photo-caso.png").read_bytes().startswith(PNG)
+    cat, cup = (ss.Explanation.load(tmp_path / "out" / f"photo-caso{n}.npz") for n in ("", "-2"))
     assert cup.label == "espresso"
     assert cat.second_order is not None
     lines = done.stdout.splitlines()
@@ -120,7 +120,7 @@ def test_explain_does_the_good_photographs_and_names_the_bad_one(tmp_path: Path)
     ):
         assert cell in row
     assert f"  {cat.second_order.sentence}" in lines
-    assert lines[-1] == "  figure: out/photo-2.png"
+    assert lines[-2:] == ["  figure: out/photo-caso-2.png", "  arrays: out/photo-caso-2.npz"]
 
 
 @pytest.mark.parametrize("method", KEYS)
@@ -135,7 +135,7 @@ def test_json_is_one_strict_object_per_line(tmp_path: Path, method: str) -> None
         assert all(note.startswith("the network sees the middle") for note in record["notes"])
         assert not any(isinstance(value, (dict, list)) for key, value in record.items() if key != "notes")
         assert (tmp_path / record["figure"]).read_bytes().startswith(PNG)
-    assert files(tmp_path / "maps") == {"today", "today/astronaut.png", "today/rocket.png"}
+    assert files(tmp_path / "maps") == {"today", f"today/astronaut-{method}.png", f"today/rocket-{method}.png"}
 
 
 def test_demo_shows_a_picture_and_the_papers_map(tmp_path: Path) -> None:
@@ -197,7 +197,9 @@ def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     [
         ("", "PHOTO"),
         ("nowhere.png", "nowhere.png does not exist"),
-        (".", "is not a file"),
+        ("nowhere/*.png", "nowhere/*.png does not exist"),
+        ("good.png --format png,pdf", "--format must be png, npz or png,npz, not 'png,pdf'"),
+        ("good.png --format ,", "--format must be"),
         ("bad.png", "bad.png is not an image"),
         ("good.png --colour red", "--colour"),
         ("good.png --method", "--method"),
@@ -336,12 +338,56 @@ def test_no_figure_replaces_another_one_or_a_photograph(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, torch.nn.Identity())
-    photographs = [photograph(here, "coffee", f"{name}") for name in ("a.png", "a.jpg", "a-2.jpg", "A.jpg")]
-    before = photographs[0].read_bytes()
+    photographs = [photograph(here, "coffee", f"{name}") for name in ("a.png", "a.jpg", "a-caso.png", "A.jpg")]
+    before = photographs[2].read_bytes()
     assert main(["explain", *(path.name for path in photographs), "--out", ".", "--json"]) == 0
     figures = [strict(line)["figure"] for line in capsys.readouterr().out.splitlines()]
-    assert figures == ["a-2.png", "a-3.png", "a-2-2.png", "A-4.png"]
-    assert photographs[0].read_bytes() == before
+    assert figures == ["a-caso-2.png", "a-caso-3.png", "a-caso-caso.png", "A-caso-4.png"]
+    assert photographs[2].read_bytes() == before
+
+
+def test_nothing_is_written_over_unless_asked(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before any work: the first photograph, which is new, has no figure either."""
+    use(monkeypatch, torch.nn.Identity())
+    photograph(here, "coffee", "a.png")
+    for command, file in (("explain", "good-caso.png"), ("compare", "good-compared.png"), ("sweep", "good-sweep.png")):
+        assert main([command, "good.png"]) == 0
+        mark = Path("out", file)
+        mark.write_bytes(b"mine")
+        capsys.readouterr()
+        assert f"out/{file} exists: --overwrite" in refusal(capsys, command, "a.png", "good.png")
+        assert mark.read_bytes() == b"mine"
+        assert main([command, "good.png", "--overwrite"]) == 0
+        assert mark.read_bytes().startswith(PNG)
+    assert main(["explain", "good.png", "--method", "cafo"]) == 0
+    assert files(Path("out")) == {f"good-{one}.png" for one in ("caso", "cafo", "compared", "sweep")}
+    assert main(["compare", "good.png", "--sheet", "sheet.png"]) == 0
+    capsys.readouterr()
+    assert "sheet.png exists" in refusal(capsys, "compare", "good.png", "--sheet", "sheet.png")
+    Path("out/good-caso.npz").write_bytes(b"mine")
+    assert "good-caso.npz exists" in refusal(capsys, "explain", "good.png", "--format", "npz")
+
+
+def test_folders_and_globs(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, torch.nn.Identity())
+    for name in ("b.jpg", "a.png", "in/c.png", "[x].png"):
+        (here / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        photograph(here, "coffee", f"photos/{name}")
+    for name in ("notes.txt", "._b.jpg"):
+        (here / "photos" / name).write_text("no picture")
+    for words, found in {
+        "photos": ["[x].png", "a.png", "b.jpg"],
+        "photos/*.png": ["[x].png", "a.png"],
+        "photos/**/*.png": ["[x].png", "a.png", "in/c.png"],
+        "photos/[x].png": ["[x].png"],
+        "photos/[ab].*": ["a.png", "b.jpg"],
+    }.items():
+        assert main(["explain", words, "--method", "cafo", "--json", "--no-figure"]) == 0
+        records = [strict(line) for line in capsys.readouterr().out.splitlines()]
+        assert [record["photograph"] for record in records] == [f"photos/{name}" for name in found]
+        assert {record["figure"] for record in records} == {None}
 
 
 def test_options_reach_the_map(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,8 +405,9 @@ def test_options_reach_the_map(here: Path, capsys: pytest.CaptureFixture[str], m
         "seed": 5,
     }
     options = [word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    assert main(["explain", "good.png", "--method", "caso", *options, "--save-npz"]) == 0
-    e = ss.Explanation.load("out/good.npz")
+    assert main(["explain", "good.png", "--method", "caso", *options, "--format", "npz"]) == 0
+    assert files(Path("out")) == {"good-caso.npz"}
+    e = ss.Explanation.load("out/good-caso.npz")
     assert isinstance(e, ss.SecondOrderExplanation)
     assert (asked.pop("target"), asked.pop("seed")) == ("Grey", e.seed)
     assert e.method == ss.CASO(**asked)
@@ -383,15 +430,16 @@ def test_several_photographs_are_explained_in_one_call(
     names = [photograph(here, name).name for name in ("coffee", "chelsea", "rocket")]
     alone = []
     for name in names:
-        assert main(["explain", name, "--json"]) == 0
+        assert main(["explain", name, "--json", "--no-figure"]) == 0
         alone.append(strict(capsys.readouterr().out))
-    assert main(["explain", *names, "--json"]) == 0
+    assert main(["explain", *names, "--json", "--no-figure"]) == 0
     together = [strict(line) for line in capsys.readouterr().out.splitlines()]
     assert len({record["seconds"] for record in together}) == 1
     for one, record in zip(alone, together, strict=True):
         assert record["lambda1"] == pytest.approx(one["lambda1"])
         assert record["sparsity"] == one["sparsity"]
-    assert main(["explain", names[0], "black.png", *names[1:], "--json"]) == 2
+    assert main(["explain", names[0], "black.png", *names[1:], "--json", "--no-figure"]) == 2
+    assert not Path("out").exists()
     done = capsys.readouterr()
     assert [strict(line)["photograph"] for line in done.out.splitlines()] == names
     assert done.err == "secondsight: error: black.png: the network returned NaN or infinite logits for this input\n"
@@ -401,14 +449,14 @@ def test_a_preset_gives_what_the_user_does_not(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, torch.nn.Tanh())
-    asked = ["explain", "good.png", "--method", "smooth-caso", "--preset", "table-3", "--save-npz"]
+    asked = ["explain", "good.png", "--method", "smooth-caso", "--preset", "table-3", "--format", "npz"]
     assert main(asked) == 0
-    method = ss.Explanation.load("out/good.npz").method
+    method = ss.Explanation.load("out/good-smooth-caso.npz").method
     assert method == ss.SmoothCASO(n=32, sigma=0.15, c1=10.0, lambda1=ss.PRESETS["table-3"]["lambda1"])
-    assert main([*asked, "--n", "50", "--lambda1", "auto"]) == 0
-    assert ss.Explanation.load("out/good.npz").method == ss.SmoothCASO(n=50, sigma=0.15, c1=10.0)
+    assert main([*asked, "--n", "50", "--lambda1", "auto", "--overwrite"]) == 0
+    assert ss.Explanation.load("out/good-smooth-caso.npz").method == ss.SmoothCASO(n=50, sigma=0.15, c1=10.0)
     assert main([*asked[:3], "caso(c1=2)", *asked[4:]]) == 0
-    assert ss.Explanation.load("out/good.npz").method == ss.CASO(c1=2.0, lambda1=ss.PRESETS["table-3"]["lambda1"])
+    assert ss.Explanation.load("out/good-caso.npz").method == ss.CASO(c1=2.0, lambda1=ss.PRESETS["table-3"]["lambda1"])
     assert main(["compare", "good.png", "--methods", "smoothgrad", "--preset", "table-3", "--json"]) == 0
 
 
@@ -417,18 +465,18 @@ def test_options_reach_smooth_maps_and_rivals(
 ) -> None:
     use(monkeypatch, torch.nn.Tanh())
     np.save("halves.npy", np.repeat([0, 1], 32).reshape(8, 8))
-    smooth = "--method smooth-caso --n 3 --sigma 0.3 --batch-size 2 --groups halves.npy --save-npz"
+    smooth = "--method smooth-caso --n 3 --sigma 0.3 --batch-size 2 --groups halves.npy --format png,npz"
     assert main(["explain", "good.png", *smooth.split()]) == 0
-    e = ss.Explanation.load("out/good.npz")
+    e = ss.Explanation.load("out/good-smooth-caso.npz")
     assert isinstance(e, ss.SecondOrderExplanation)
     halves = np.load("halves.npy").tolist()
     assert e.method == ss.SmoothCASO(n=3, sigma=0.3, batch_size=2, groups=halves, c1=10.0)
     assert e.groups is not None
     assert int(e.groups.max()) == 1
     for words, times_input in (("--times-input", True), ("--no-times-input", False), ("", True)):
-        rival = f"--method integrated-gradients --score loss {words} --save-npz"
+        rival = f"--method integrated-gradients --score loss {words} --format png,npz --overwrite"
         assert main(["explain", "good.png", *rival.split()]) == 0
-        e = ss.Explanation.load("out/good.npz")
+        e = ss.Explanation.load("out/good-integrated-gradients.npz")
         assert e.method == ss.IntegratedGradients(score="loss", times_input=times_input)
         assert type(e) is ss.Explanation
     assert " - " in capsys.readouterr().out
@@ -465,7 +513,7 @@ def test_sweep_writes_a_figure(here: Path, capsys: pytest.CaptureFixture[str], m
     assert [len(record["path"]) for record in records] == [8, 8, 16, 16]
     assert records[0]["lambda2"] == records[1]["lambda2"]
     assert files(Path("out")) == {"good-sweep.png"}
-    assert main(["sweep", "good.png"]) == 0
+    assert main(["sweep", "good.png", "--overwrite"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "  figure: out/good-sweep.png"
 
 

@@ -108,7 +108,7 @@ def test_a_terminal_without_the_character_shows_another_one(tmp_path: Path) -> N
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"K?se ?.jpg" in done.stdout
-    assert (tmp_path / "out" / "Käse 猫.png").exists()
+    assert (tmp_path / "out" / "Käse 猫-cafo.png").exists()
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "猫"])
@@ -118,13 +118,14 @@ def test_names_as_long_as_names_can_be(
     monkeypatch.chdir(tmp_path)
     stem = letter * ((255 - len(".jpg")) // len(letter.encode()))
     Image.fromarray(skimage.data.chelsea()).save(f"{stem}.jpg")
-    assert main(["explain", f"{stem}.jpg", "--method", "cafo", "--save-npz"]) == 0
+    assert main(["explain", f"{stem}.jpg", "--method", "cafo", "--format", "png,npz"]) == 0
     assert main(["compare", f"{stem}.jpg", "--methods", "cafo,gradient"]) == 0
     assert capsys.readouterr().err == ""
     written = sorted(path.name for path in Path("out").iterdir())
     assert len(written) == 3
     assert all(len(name.encode()) <= 255 and name.startswith(letter * 50) for name in written)
-    assert ss.Explanation.load(f"out/{stem}.npz").label == "tiger cat"
+    (arrays,) = Path("out").glob("*.npz")
+    assert ss.Explanation.load(arrays).label == "tiger cat"
 
 
 @pytest.mark.parametrize("words", [["explain"], ["compare"], ["sweep"], ["demo"], ["models"], [], ["paper"]])
@@ -152,7 +153,22 @@ def test_limit_of_pixels_and_grey_levels(
     assert "262,144 pixels, more than max_pixels = 262,143" in capsys.readouterr().err
     assert main(["explain", "deep.png", "--method", "cafo"]) == 0
     assert "value_range = (0, 4095)" in capsys.readouterr().out
-    assert main(["explain", "deep.png", "--method", "cafo", "--value-range", "0,4095", "--max-pixels", "262144"]) == 0
+    assert (
+        main(
+            [
+                "explain",
+                "deep.png",
+                "--method",
+                "cafo",
+                "--value-range",
+                "0,4095",
+                "--max-pixels",
+                "262144",
+                "--overwrite",
+            ]
+        )
+        == 0
+    )
     assert "value_range" not in capsys.readouterr().out
     for bad in ("5", "a,b", "3,2", "0,nan"):
         assert main(["explain", "deep.png", "--value-range", bad]) == 2

@@ -45,9 +45,9 @@ def test_a_folder_on_one_sheet(tmp_path: Path) -> None:
 
 def test_a_picture_on_the_command_line(tmp_path: Path) -> None:
     cup = photograph(tmp_path, "coffee")
-    done = run(tmp_path, "explain", cup, "--method", "picture", "--n", 4, "--blur", 2, "--save-npz")
+    done = run(tmp_path, "explain", cup, "--method", "picture", "--n", 4, "--blur", 2, "--format", "npz")
     assert (done.returncode, done.stderr) == (0, "")
-    e = ss.Explanation.load(tmp_path / "out/coffee.npz")
+    e = ss.Explanation.load(tmp_path / "out/coffee-picture.npz")
     assert isinstance(e, ss.PictureExplanation)
     assert e.method == ss.Picture(n=4, c1=10.0)
     assert f"  {e.second_order.sentence}" in done.stdout.splitlines()

@@ -26,7 +26,14 @@ if typing.TYPE_CHECKING:
         SmoothCASO,
         SmoothGrad,
     )
-    from secondsight.errors import ImageError, InputError, ModelError, SecondsightError, SecondsightWarning
+    from secondsight.errors import (
+        ImageError,
+        InputError,
+        ModelError,
+        NotStoredError,
+        SecondsightError,
+        SecondsightWarning,
+    )
     from secondsight.model.classifier import Classifier
     from secondsight.model.images import example_photograph
     from secondsight.operators.input_hessian import InputHessian, input_hessian
@@ -43,6 +50,9 @@ if typing.TYPE_CHECKING:
         Smoothing,
         SparseExplanation,
     )
+    from secondsight.runs.dataset_run import run
+    from secondsight.runs.standing import Standing
+    from secondsight.runs.stored_run import StoredRun, open_run
     from secondsight.zoo.catalogue import load_model
 
 __all__ = [
@@ -60,6 +70,7 @@ __all__ = [
     "IntegratedGradients",
     "Method",
     "ModelError",
+    "NotStoredError",
     "PathPoint",
     "Picture",
     "PictureExplanation",
@@ -72,6 +83,8 @@ __all__ = [
     "SmoothGrad",
     "Smoothing",
     "SparseExplanation",
+    "Standing",
+    "StoredRun",
     "Support",
     "Sweep",
     "__version__",
@@ -81,6 +94,8 @@ __all__ = [
     "explain_batches",
     "input_hessian",
     "load_model",
+    "open_run",
+    "run",
     "sweep",
 ]
 
@@ -98,7 +113,14 @@ _HOMES = {
         "SmoothCASO",
         "SmoothGrad",
     ),
-    "errors": ("ImageError", "InputError", "ModelError", "SecondsightError", "SecondsightWarning"),
+    "errors": (
+        "ImageError",
+        "InputError",
+        "ModelError",
+        "NotStoredError",
+        "SecondsightError",
+        "SecondsightWarning",
+    ),
     "model.classifier": ("Classifier",),
     "model.images": ("example_photograph",),
     "operators.input_hessian": ("InputHessian", "input_hessian"),
@@ -115,6 +137,9 @@ _HOMES = {
         "Smoothing",
         "SparseExplanation",
     ),
+    "runs.dataset_run": ("run",),
+    "runs.standing": ("Standing",),
+    "runs.stored_run": ("StoredRun", "open_run"),
     "zoo.catalogue": ("load_model",),
 }
 """Where each public name lives. They are imported from there when they are first used."""

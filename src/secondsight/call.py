@@ -87,8 +87,9 @@ def explain_all(
     targets: Sequence[Target],
     seed: int,
     progress: Progress,
+    steady: bool = False,
 ) -> list[Explanation]:
-    """Explain inputs. CASO takes several in one pass."""
+    """Explain inputs. CASO takes several in one pass. `steady` is as for `explain_one`."""
     require_classifier(model)
     seed = whole(0)("seed", seed)
     if progress is not None and not callable(progress):
@@ -115,7 +116,7 @@ def explain_all(
         if isinstance(config, CASO) and not isinstance(config, Smooth) and len(items) > 1:
             results = side_by_side(prepare, len(items))
         else:
-            results = [explain_one(model, x, request) for x, request in map(asked, range(len(items)))]
+            results = [explain_one(model, x, request, steady) for x, request in map(asked, range(len(items)))]
     seconds = (time.perf_counter() - start) / max(1, len(items))
     return [replace(e, seconds=seconds, notes=(*notes[i], *e.notes)) for i, e in enumerate(results)]
 

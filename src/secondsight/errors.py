@@ -61,6 +61,10 @@ class ModelError(SecondsightError):
     """A network that cannot be loaded, or that cannot be explained as it is."""
 
 
+class NotStoredError(SecondsightError, AttributeError):
+    """A field of a result that was read from a file, where that file does not have it."""
+
+
 class SecondsightWarning(UserWarning):
     """Something that changes what a result means."""
 

@@ -61,13 +61,16 @@ class Surrogate:
         return ResultBuilder(self.linear, self.g, self.request, self.grouping, self.smoothing)
 
 
-def explain_one(model: Classifier, x: Tensor, request: Request[Any]) -> Explanation:
-    """Explain one input, without batch dimension. For use inside `model.ready()`."""
+def explain_one(model: Classifier, x: Tensor, request: Request[Any], steady: bool = False) -> Explanation:
+    """Explain one input, without batch dimension. For use inside `model.ready()`.
+
+    `steady` keeps the number of torch's threads, also on a busy machine: the same input then gives the same bits.
+    """
     if isinstance(request.method, Baseline):
         return baseline(model, x, request)
     watch = CoreWatch(x.device)
     linear = linearise(model, x[None], request.target, record=isinstance(request.method, (CASO, Picture)))
-    with one_thread(when=watch.is_busy()):
+    with one_thread(when=not steady and watch.is_busy()):
         return maximise(surrogate_at(linear, request))
 
 

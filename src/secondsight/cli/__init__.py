@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import secondsight as ss
+from secondsight.cli.batch_command import batch
 from secondsight.cli.compare_command import compare
 from secondsight.cli.console import complain
 from secondsight.cli.demo_command import demo
@@ -90,6 +91,7 @@ app.callback(invoke_without_command=True)(_secondsight)
 for _command, _example in (
     (explain, "explain cat.jpg --target 'tiger cat' --lambda1 0.05 --out maps"),
     (compare, "compare cat.jpg dog.jpg --methods caso,smooth-caso,smoothgrad --out maps"),
+    (batch, "batch photos --method caso --out run"),
     (sweep, "sweep cat.jpg --out maps"),
     (demo, "demo --out cat.png"),
     (models, "explain cat.jpg --model resnet50-v1@weights.safetensors"),

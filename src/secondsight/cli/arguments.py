@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 
 import secondsight as ss
 from secondsight.option_types import levels, literal
+from secondsight.photograph_files import SUFFIXES, files_matching, is_photograph
 
 if TYPE_CHECKING:
     from secondsight.model.classifier import Classifier
-
-
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
-"""Names of files that are taken for photographs in a folder."""
 
 
 def checked_model(
@@ -47,14 +44,19 @@ def checked_model(
 
 
 def photographs_in(paths: Sequence[Path]) -> list[Path]:
-    """Replace each folder by the photographs in it, by name. Other paths stay as they are.
+    """Replace each folder by the photographs in it, and each glob by the files that match, sorted by name.
+
+    Other paths stay as they are, also those of files that do not exist, and globs that no file matches.
 
     Raises:
         InputError: if a folder has none.
     """
     found: list[Path] = []
     for path in paths:
-        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES) if path.is_dir() else [path]
+        if path.is_dir():
+            inside = sorted(filter(is_photograph, path.iterdir()))
+        else:
+            inside = ([] if path.exists() else files_matching(str(path))) or [path]
         if not inside:
             raise ss.InputError("PHOTO", f"a photograph, or a folder with files {', '.join(SUFFIXES)}", repr(str(path)))
         found += inside

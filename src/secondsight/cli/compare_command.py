@@ -21,7 +21,7 @@ from secondsight.presets import preset as options_of
 
 @takes_options_of(*ALL, but=["times_input"])
 def compare(
-    photographs: Annotated[list[Path], typer.Argument(metavar="PHOTO|DIR", help="Photographs, or folders of them.")],
+    photographs: options.Photographs,
     methods: Annotated[
         str,
         typer.Option(
@@ -55,6 +55,7 @@ def compare(
     ] = None,
     max_pixels: options.MaxPixels = None,
     value_range: options.ValueRange = None,
+    overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
@@ -98,4 +99,6 @@ def compare(
         if sheet is not None and rows:
             save_figure(sheet_figure(", ".join(model.name for model in classifiers), rows, list(columns)), sheet)
 
-    for_each_photograph(photographs, out, work, COMPARE_COLUMNS, as_json, "-compared", sheet, finish)
+    for_each_photograph(
+        photographs, out, work, COMPARE_COLUMNS, as_json, "-compared", sheet, finish, overwrite=overwrite
+    )

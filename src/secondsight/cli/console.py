@@ -82,16 +82,15 @@ def report(records: Sequence[Record], columns: Sequence[str]) -> None:
     console = output()
     if records:
         console.print(table(records, columns, console))
-    for (photograph, figure), group in itertools.groupby(
-        records, lambda record: (record["photograph"], record["figure"])
-    ):
+    for (photograph, _), group in itertools.groupby(records, lambda record: (record["photograph"], record["figure"])):
         some = list(group)
         common = set.intersection(*(set(record["notes"]) for record in some))
         lines = [record["second_order"] for record in some if "second_order" in record]
         for record in some:
             whose = f"{record['method']}: "
             lines += [f"note: {'' if note in common else whose}{note}" for note in record["notes"]]
-        for line in [photograph, *(f"  {line}" for line in dict.fromkeys([*lines, f"figure: {figure}"]))]:
+        lines += [f"{kind}: {some[0][kind]}" for kind in ("figure", "arrays") if some[0].get(kind) is not None]
+        for line in [photograph, *(f"  {line}" for line in dict.fromkeys(lines))]:
             console.print(printable(line), soft_wrap=True)
 
 

@@ -11,7 +11,7 @@ import typer
 import secondsight as ss
 from secondsight import zoo
 from secondsight.cli import options
-from secondsight.cli.arguments import checked_model, require_folder
+from secondsight.cli.arguments import checked_model, photographs_in, require_folder
 from secondsight.cli.console import EXPLAIN_COLUMNS, Record
 from secondsight.cli.method_options import ALL, asked_method, takes_options_of
 from secondsight.cli.photograph_loop import for_each_photograph
@@ -27,23 +27,22 @@ if TYPE_CHECKING:
 @takes_options_of(*ALL)
 def explain(
     photographs: options.Photographs,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|NAME(OPTION=VALUE,...)",
-            help="picture is a map to look at; caso proves the paper's objective, with the curvature of the loss; cafo "
-            "leaves the curvature out, and is faster; smooth-caso and smooth-cafo average over noisy copies. For "
-            "comparison: gradient, smoothgrad, integrated-gradients.",
-        ),
-    ] = "caso",
+    method: options.MethodName = "caso",
     target: options.Target = None,
     seed: options.Seed = 0,
     preset: options.Preset = "none",
     model: options.Model = zoo.DEFAULT,
     out: options.Out = Path("out"),
-    save_npz: Annotated[
-        bool, typer.Option("--save-npz", help="Also write the arrays beside each figure, for Explanation.load.")
-    ] = False,
+    formats: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="png|npz|png,npz",
+            help="What is written for each photograph: a figure, or all arrays, for Explanation.load.",
+        ),
+    ] = "png",
+    no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figures: only print the table.")] = False,
+    overwrite: options.Overwrite = False,
     show: Annotated[
         str | None,
         typer.Option(
@@ -61,8 +60,13 @@ def explain(
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
-    """Explain photographs: write a figure for each and print a table."""
+    """Explain photographs: write a figure for each and print a table.
+
+    Files are called after the photograph and the method, so that a second method writes beside the first.
+    """
+    photographs = photographs_in(photographs)
     require_folder(out)
+    endings = _endings(formats, no_figure)
     config = asked_method(method, preset, asked)
     if show not in (None, "entries", "groups"):
         raise ss.InputError("--show", "entries or groups", repr(show))
@@ -75,12 +79,22 @@ def explain(
 
     def work(number: int, figure: Path, bar: ProgressBar) -> list[Record]:
         explanation = batches.explanation(number, bar)
-        save_figure(explanation.figure(cast("MapKind | None", show), blur), figure)
-        if save_npz:
+        if ".png" in endings:
+            save_figure(explanation.figure(cast("MapKind | None", show), blur), figure)
+        if ".npz" in endings:
             explanation.save(figure.with_suffix(".npz"))
         return [explanation.summary()]
 
-    for_each_photograph(photographs, out, work, EXPLAIN_COLUMNS, as_json)
+    suffix = f"-{config.name}"
+    for_each_photograph(photographs, out, work, EXPLAIN_COLUMNS, as_json, suffix, endings=endings, overwrite=overwrite)
+
+
+def _endings(formats: str, no_figure: bool) -> list[str]:
+    """Read what is to be written, as endings of files."""
+    words = [word.strip() for word in formats.split(",")]
+    if not words or not set(words) <= {"png", "npz"}:
+        raise ss.InputError("--format", "png, npz or png,npz", repr(formats))
+    return [f".{word}" for word in dict.fromkeys(words) if not (no_figure and word == "png")]
 
 
 class _Batches:
@@ -91,42 +105,35 @@ class _Batches:
     ) -> None:
         self.model, self.photographs = model, photographs
         self.method, self.target, self.seed = method, target, seed
-        # Not at the top of the file, because it needs torch.
+        # Not at the top of the file, because they need torch.
         from secondsight.call import CHUNK
+        from secondsight.fault_tolerance import FaultTolerant
 
         self.size = CHUNK if isinstance(method, CASO) and not isinstance(method, Smooth) else 1
-        self.ready: dict[int, Explanation | ss.SecondsightError] = {}
+        self.calls: FaultTolerant[Explanation] = FaultTolerant(self._explain, self.size)
+        self.ready: dict[int, Explanation | Exception] = {}
 
     def explanation(self, number: int, bar: ProgressBar) -> Explanation:
         """Give the result of one photograph, or raise its error."""
         if number not in self.ready:
-            self._explain(range(number, min(number + self.size, len(self.photographs))), bar)
+            self._open(range(number, min(number + self.size, len(self.photographs))), bar)
         result = self.ready.pop(number)
-        if isinstance(result, ss.SecondsightError):
+        if isinstance(result, Exception):
             raise result
         return result
 
-    def _explain(self, numbers: Sequence[int], bar: ProgressBar) -> None:
-        inputs: dict[int, Any] = {}
+    def _open(self, numbers: Sequence[int], bar: ProgressBar) -> None:
+        self.bar, inputs = bar, dict[int, Any]()
         for i in numbers:
             try:
                 inputs[i] = self.model.read(self.photographs[i])
             except ss.SecondsightError as error:
                 self.ready[i] = error
-        try:
-            self._take(inputs, bar)
-        except ss.SecondsightError as error:
-            if len(inputs) == 1:
-                self.ready[next(iter(inputs))] = error
-                return
-            # One of them failed: find out which, and keep the others.
-            for i in numbers:
-                if i in inputs:
-                    self._explain([i], bar)
+        self.ready |= dict(zip(inputs, self.calls.explain_each(list(inputs.values())), strict=True))
 
-    def _take(self, inputs: dict[int, Any], bar: ProgressBar) -> None:
+    def _explain(self, inputs: Sequence[Any]) -> list[Explanation]:
         explain: Any = ss.explain
-        found = explain(
-            self.model, list(inputs.values()), self.method, self.target, seed=self.seed, progress=bar.show_products
+        found: list[Explanation] = explain(
+            self.model, list(inputs), self.method, self.target, seed=self.seed, progress=self.bar.show_products
         )
-        self.ready |= dict(zip(inputs, found, strict=True))
+        return found

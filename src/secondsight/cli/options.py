@@ -10,7 +10,21 @@ import typer
 from secondsight.presets import NO_PRESET, PRESETS
 
 Photographs = Annotated[
-    list[Path], typer.Argument(metavar="PHOTO", help="Photographs: JPEG, PNG, WebP, TIFF, BMP, GIF or PPM.")
+    list[Path],
+    typer.Argument(
+        metavar="PHOTO|DIR|GLOB",
+        help="Photographs (JPEG, PNG, WebP, TIFF, BMP, GIF or PPM), folders of them, or quoted globs such as "
+        "'photos/**/*.jpg'.",
+    ),
+]
+MethodName = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME|NAME(OPTION=VALUE,...)",
+        help="picture is a map to look at; caso proves the paper's objective, with the curvature of the loss; cafo "
+        "leaves the curvature out, and is faster; smooth-caso and smooth-cafo average over noisy copies. For "
+        "comparison: gradient, smoothgrad, integrated-gradients.",
+    ),
 ]
 Target = Annotated[
     str | None, typer.Option(metavar="NAME|INDEX", help="Explain this class instead of the predicted one.")
@@ -46,4 +60,8 @@ ValueRange = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Where figures go, one PNG for each photograph.")]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Write over files that exist. Without this they are refused before any work."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per map instead of the table.")]

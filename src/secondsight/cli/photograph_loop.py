@@ -27,6 +27,8 @@ def for_each_photograph(
     suffix: str = "",
     sheet: Path | None = None,
     finish: Callable[[], None] = lambda: None,
+    endings: Sequence[str] = (".png",),
+    overwrite: bool = False,
 ) -> None:
     """Work on each photograph and print the results. A photograph that fails does not stop the others.
 
@@ -40,13 +42,18 @@ def for_each_photograph(
         suffix: goes between a photograph's name and ".png" in the name of its figure.
         sheet: the file of the one figure of all photographs; None: each has its own.
         finish: called when all photographs are done, before anything is printed. It writes the sheet.
+        endings: of the files that are written for each photograph.
+        overwrite: whether these may exist.
 
     Raises:
+        InputError: before any work, if a file exists that may not.
         typer.Exit: at the end, if a photograph failed.
     """
     records: list[Record] = []
     failed = False
     figures = _figure_names(photographs, out, suffix)
+    if not overwrite:
+        _refuse_existing([sheet] if sheet else [one.with_suffix(ending) for one in figures for ending in endings])
     with ProgressBar(len(photographs), hidden=as_json and sys.stdout.isatty()) as bar:
         for number, (photograph, figure) in enumerate(zip(photographs, figures, strict=True)):
             bar.start_photograph(number, photograph.name)
@@ -59,7 +66,8 @@ def for_each_photograph(
                 continue
             for record in done:
                 notes = list(dict.fromkeys([*record["notes"], *(str(warning.message) for warning in warned)]))
-                record |= {"notes": notes, "photograph": str(photograph), "figure": str(sheet or figure)}
+                record |= {"notes": notes, "photograph": str(photograph)}
+                record |= _written(sheet or figure, endings)
                 if as_json:
                     show_json(record)
             records += done
@@ -68,6 +76,20 @@ def for_each_photograph(
         report(records, columns)
     if failed:
         raise typer.Exit(USAGE_ERROR)
+
+
+def _refuse_existing(files: Sequence[Path]) -> None:
+    """Refuse to write over files."""
+    existing = [file for file in files if os.path.lexists(file)]
+    if existing:
+        others = f" and {len(existing) - 1} more exist" if len(existing) > 1 else " exists"
+        raise ss.SecondsightError(f"{existing[0]}{others}: --overwrite writes over files, --out names another folder")
+
+
+def _written(figure: Path, endings: Sequence[str]) -> Record:
+    """Name the files of a photograph: its figure, None if there is none, and the arrays if they were asked for."""
+    arrays = {"arrays": str(figure.with_suffix(".npz"))} if ".npz" in endings else {}
+    return {"figure": str(figure) if ".png" in endings else None} | arrays
 
 
 def _figure_names(photographs: Sequence[Path], out: Path, suffix: str) -> list[Path]:

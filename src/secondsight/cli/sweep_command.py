@@ -8,7 +8,7 @@ from typing import Any
 import secondsight as ss
 from secondsight import zoo
 from secondsight.cli import options
-from secondsight.cli.arguments import checked_model, require_folder
+from secondsight.cli.arguments import checked_model, photographs_in, require_folder
 from secondsight.cli.console import SWEEP_COLUMNS, Record
 from secondsight.cli.method_options import takes_options_of
 from secondsight.cli.photograph_loop import for_each_photograph
@@ -25,12 +25,14 @@ def sweep(
     out: options.Out = Path("out"),
     max_pixels: options.MaxPixels = None,
     value_range: options.ValueRange = None,
+    overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
     """Show what lambda1 does: CAFO, CASO and the clipped gradient at the paper's eight values and along the automatic
     path, the share of zeros (eta) below each map, the chosen ones framed.
     """
+    photographs = photographs_in(photographs)
     require_folder(out)
     method = CASO(**asked)
     classifier = checked_model(model, target, max_pixels, value_range)
@@ -40,4 +42,4 @@ def sweep(
         result.save(figure)
         return result.summaries()
 
-    for_each_photograph(photographs, out, work, SWEEP_COLUMNS, as_json, "-sweep")
+    for_each_photograph(photographs, out, work, SWEEP_COLUMNS, as_json, "-sweep", overwrite=overwrite)

@@ -201,10 +201,13 @@ class Classifier:
                 f"a tensor of shape {self.input_shape}, because this network takes no pictures",
                 photograph,
             )
-        reader = images.PictureReader(
+        return self.picture_reader().read(photograph)
+
+    def picture_reader(self) -> images.PictureReader:
+        """Return what reads photographs as this network wants them."""
+        return images.PictureReader(
             self.channels, self.size, self.resize, self.interpolation, self.max_pixels, self.value_range
         )
-        return reader.read(photograph)
 
     def require_pictures(self) -> None:
         """Raise InputError unless the maps of this network are pictures."""
@@ -273,7 +276,7 @@ class Classifier:
 
     def read(self, item: Item) -> images.Pixels:
         """Do what `tensor` does, and keep the notes on what was lost of a photograph. `explain` takes the result."""
-        if isinstance(item, (str, Path, Image.Image)) or hasattr(item, "__fspath__"):
+        if isinstance(item, (str, Path, Image.Image, images.EncodedPicture)) or hasattr(item, "__fspath__"):
             item = self._picture(item)
         notes = item.notes if isinstance(item, images.Pixels) else ()
         return images.Pixels(self.tensor(item.values if isinstance(item, images.Pixels) else item), notes)
@@ -288,7 +291,9 @@ class Classifier:
                 raise InputError("the input", f"of shape {self._shape_text()}", f"of shape {tuple(item.shape)}")
             # A copy, because a network may change its input in place.
             return self.batch(item[None])[0].clone()
-        if isinstance(item, (str, Path, Image.Image, images.Pixels)) or hasattr(item, "__fspath__"):
+        if isinstance(item, (str, Path, Image.Image, images.EncodedPicture, images.Pixels)) or hasattr(
+            item, "__fspath__"
+        ):
             return self.read(item).values
         raise InputError("the input", "a path, a PIL image or a float tensor", f"a {type(item).__name__}")
 

@@ -11,8 +11,9 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,22 @@ from secondsight.errors import ImageError
 from secondsight.model.picture_strips import GreyLevels, reduced
 from secondsight.option_types import file_name
 
-Photograph = str | os.PathLike[str] | Image.Image
-"""What is read: a file, or a picture that Pillow has opened."""
+
+@dataclass(frozen=True)
+class EncodedPicture:
+    """The bytes of a picture file that lies inside of another file, such as a tar.
+
+    Attributes:
+        data: the bytes.
+        name: what messages call it.
+    """
+
+    data: bytes = field(repr=False)
+    name: str
+
+
+Photograph = str | os.PathLike[str] | Image.Image | EncodedPicture
+"""What is read: a file, its bytes, or a picture that Pillow has opened."""
 
 MAX_PIXELS = 89_478_485
 """Larger pictures are refused before they are decoded (Pillow's own threshold for a decompression bomb)."""
@@ -96,7 +111,7 @@ class PictureReader:
     value_range: tuple[float, float] | None = None
 
     def read(self, photograph: Photograph) -> Pixels:
-        """Read a file, or a picture that Pillow has opened, which stays as it is.
+        """Read a file or its bytes, or a picture that Pillow has opened, which stays as it is.
 
         Raises:
             ImageError: if the file is missing, damaged, too large or no image.
@@ -105,6 +120,12 @@ class PictureReader:
             name = str(getattr(photograph, "filename", "") or "the picture")
             with _one_line_refusals(name):
                 return self._pixels(photograph, name, own=False)
+        if isinstance(photograph, EncodedPicture):
+            with (
+                _one_line_refusals(photograph.name),
+                Image.open(BytesIO(photograph.data), formats=FORMATS) as picture,
+            ):
+                return self._pixels(picture, photograph.name, own=True)
         path = file_name("photograph", photograph, "a path or a PIL image")
         with _one_line_refusals(str(path)):
             if not path.is_file():

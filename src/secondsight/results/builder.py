@@ -47,6 +47,7 @@ def facts_of(linear: Linearisation, request: Request[Method]) -> dict[str, Any]:
         "target": linear.target,
         "label": linear.model.label(linear.target),
         "probability": float(linear.probabilities[0, linear.target]),
+        "prediction": int(linear.jacobian.logits[0].argmax()),
         "model": linear.model.name,
         "method": request.method,
         "seed": request.seed,

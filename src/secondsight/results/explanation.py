@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,17 @@ class PathPoint:
     window_norms: Tensor | None = field(repr=False, default=None, metadata=limits(array="pixels"))
 
 
+class FieldSource(Protocol):
+    """Where a result that was read from a file has those fields that are read when they are asked for."""
+
+    def read(self, name: str) -> Any:
+        """Read a field.
+
+        Raises:
+            NotStoredError: if it was not stored, or cannot be read any more.
+        """
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Explanation:
     """Which input features the decision hangs on: what every method gives.
@@ -96,6 +107,7 @@ class Explanation:
         target: index of the explained class.
         label: its name.
         probability: that the network gives it.
+        prediction: index of the class that the network predicts.
         model: the name of the network.
         method: the config that was asked for. Where it said c1="auto", it has the c1 that this stood for.
         seed: of all random numbers.
@@ -109,6 +121,7 @@ class Explanation:
     target: int = field(metadata=limits(0))
     label: str
     probability: float = field(metadata=limits(0, 1))
+    prediction: int = field(metadata=limits(0))
     model: str
     method: Method
     seed: int = field(metadata=limits(0, 2**63 - 1))
@@ -119,7 +132,12 @@ class Explanation:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Say which methods have what this result lacks."""
+            """Read a field that was left in the file of this result, or say which methods have what it lacks."""
+            source = self.__dict__.get("_source")
+            if source is not None and name in {one.name for one in fields(self)}:
+                # A frozen result still keeps what was read.
+                self.__dict__[name] = source.read(name)
+                return self.__dict__[name]
             owners = {
                 SparseExplanation: "cafo, caso, smooth-cafo, smooth-caso, picture",
                 PictureExplanation: "caso, smooth-caso, picture",
@@ -129,6 +147,13 @@ class Explanation:
                 if name in kind.__annotations__ and name != "method":
                     raise AttributeError(f"the result of {self.method.name} has no {name}: only {methods} have one")
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    @classmethod
+    def from_source(cls, known: dict[str, Any], source: FieldSource) -> Self:
+        """Make a result of the fields that are known, where the others are read when they are asked for."""
+        e = object.__new__(cls)
+        e.__dict__.update(known, _source=source)
+        return e
 
     @property
     def zero_pixels(self) -> float:

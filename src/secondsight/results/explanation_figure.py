@@ -55,13 +55,15 @@ def demo_figure(pictured: Explanation, exact: Explanation) -> Figure:
 
 
 def _panels(e: Explanation, kind: MapKind | None, blur: float) -> list[Panel]:
-    seen, shades = picture(e.input.numpy()), _shades(e, kind, blur)
-    panels = [Panel(seen, "input")]
-    if isinstance(e, SecondOrderExplanation):
+    shades = _shades(e, kind, blur)
+    # A result from a run may lack its input and its gradient.
+    seen = picture(e.input.numpy()) if hasattr(e, "input") else None
+    panels = [] if seen is None else [Panel(seen, "input")]
+    if isinstance(e, SecondOrderExplanation) and hasattr(e, "gradient"):
         first = e.method.first_order.title
         panels.append(Panel(_shades(e, kind, blur, first_order(e)), f"{first}, same penalties"))
     caption = sentences.caption(e) + (f"\nblurred for display, sigma = {blur:g} pixels" if blur else "")
-    return [*panels, Panel(shades, caption), Panel(overlay(seen, shades), "overlay")]
+    return [*panels, Panel(shades, caption), *([] if seen is None else [Panel(overlay(seen, shades), "overlay")])]
 
 
 def _shades(e: Explanation, kind: MapKind | None, blur: float, drawn: Drawn | None = None) -> Array:
@@ -69,7 +71,7 @@ def _shades(e: Explanation, kind: MapKind | None, blur: float, drawn: Drawn | No
 
 
 def _strip(e: Explanation, kind: MapKind | None, blur: float) -> list[Row]:
-    if not isinstance(e, SparseExplanation):
+    if not isinstance(e, SparseExplanation) or not hasattr(e, "path"):
         return []
     panels = [
         Panel(

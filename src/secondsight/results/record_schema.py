@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields, is_dataclass
+from collections.abc import Container
+from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -27,12 +28,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secondsight.config import Method
-from secondsight.errors import Caution, InputError, SecondsightError, shown
+from secondsight.errors import Caution, InputError, NotStoredError, SecondsightError, shown
 from secondsight.option_types import is_number
 from secondsight.results.field_limits import LONGEST_TEXT, Content, Limits
-
-R = TypeVar("R")
-"""The class of a result."""
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 """Arrays by name."""
@@ -61,15 +59,16 @@ class RecordWriter:
         """Start without arrays."""
         self.arrays: Arrays = {}
 
-    def record(self, value: Any, name: str = "") -> Any:
-        """Write a value as JSON has it, and put its arrays aside."""
+    def record(self, value: Any, name: str = "", but: Container[str] = ()) -> Any:
+        """Write a value as JSON has it, and put its arrays aside. Fields in `but` are left out."""
         if isinstance(value, Tensor):
             self.arrays[name] = np.asarray(value.numpy(force=True), order="C")
             return ARRAY
         if isinstance(value, Method):
             return self._method(value, name)
         if is_dataclass(value):
-            return {one.name: self.record(getattr(value, one.name), _inside(name, one.name)) for one in fields(value)}
+            named = [one.name for one in fields(value) if one.name not in but]
+            return {one: self.record(getattr(value, one), _inside(name, one)) for one in named}
         if isinstance(value, tuple):
             return [self.record(item, _inside(name, str(i))) for i, item in enumerate(value)]
         if isinstance(value, Caution):
@@ -94,6 +93,21 @@ class RecordWriter:
         return options
 
 
+@dataclass(frozen=True)
+class AbsentFields:
+    """What a result from a file says of the fields that it lacks.
+
+    Attributes:
+        reasons: by the name of the field.
+    """
+
+    reasons: dict[str, str]
+
+    def read(self, name: str) -> Any:
+        """Say why the field is not there."""
+        raise NotStoredError(self.reasons.get(name, f"{name} was not stored"))
+
+
 class RecordReader:
     """Turns records into results, and refuses what no result could have been written as.
 
@@ -112,9 +126,16 @@ class RecordReader:
         self.input: Tensor | None = None
         self.map: Tensor | None = None
 
-    def result(self, kind: type[R], record: Any) -> R:
-        """Read a whole result, to which all of the arrays must belong."""
-        result: R = self.read(kind, record)
+    def result(self, kind: Any, record: Any, absent: dict[str, str]) -> Any:
+        """Read a result, to which all of the arrays must belong.
+
+        Args:
+            kind: its class.
+            record: its record.
+            absent: the fields that it lacks, each with the reason.
+        """
+        known = self.fields(kind, record, absent)
+        result = kind.from_source(known, AbsentFields(absent)) if absent else kind(**known)
         for name in self.unread:
             raise SecondsightError(f"the array {shown(name)} is unknown")
         return result
@@ -145,7 +166,8 @@ class RecordReader:
         if issubclass(kind, Method):
             return self._method(kind, value, name)
         if is_dataclass(kind):
-            return self._fields(kind, value, name, limits)
+            make: Any = kind
+            return make(**self.fields(kind, value, (), name, limits))
         return SCALARS[kind](value, name, limits)
 
     def _one_of(self, kinds: tuple[Any, ...], value: Any, name: str, limits: Limits) -> Any:
@@ -154,17 +176,19 @@ class RecordReader:
             return None
         return self.read(Caution if Caution in kinds and isinstance(value, dict) else kinds[0], value, name, limits)
 
-    def _fields(self, kind: Any, value: Any, name: str, limits: Limits) -> Any:
-        """Read a dataclass. Its limits are those of fields that have none of their own."""
+    def fields(
+        self, kind: Any, value: Any, but: Container[str] = (), name: str = "", limits: Limits = ANYTHING
+    ) -> dict[str, Any]:
+        """Read the fields of a dataclass, except those in `but`. `limits` are of fields that have none of their own."""
         types = get_type_hints(kind)
-        record = _keys(value, name, {one.name for one in fields(kind)})
-        found = {
+        wanted = [one for one in fields(kind) if one.name not in but]
+        record = _keys(value, name, {one.name for one in wanted})
+        return {
             one.name: self.read(
                 types[one.name], record[one.name], _inside(name, one.name), one.metadata.get("limits", limits)
             )
-            for one in fields(kind)
+            for one in wanted
         }
-        return kind(**found)
 
     def _tensor(self, value: Any, name: str, limits: Limits) -> Tensor:
         _text(value, name, Limits(words=(ARRAY,)))

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from zipfile import ZipFile
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from secondsight.config import SmoothMap
-from secondsight.errors import InputError, SecondsightError, shown
+from secondsight.errors import InputError, NotStoredError, SecondsightError, shown
 from secondsight.groups import group_labels
 from secondsight.option_types import file_name
 from secondsight.results.array_archive import MOST_ARRAYS, entries_of, open_archive, read_array
@@ -31,7 +32,7 @@ from secondsight.results.record_schema import Arrays, RecordReader, RecordWriter
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT = 5
+FORMAT = 6
 """Version of the NPZ files: raised whenever older files cannot be read any more."""
 
 KINDS = {kind.__name__: kind for kind in (Explanation, SparseExplanation, PictureExplanation, SecondOrderExplanation)}
@@ -39,6 +40,9 @@ KINDS = {kind.__name__: kind for kind in (Explanation, SparseExplanation, Pictur
 
 MOST_BYTES = 2**30
 """Bytes of arrays that are read from a file: a photograph of 1,500 pixels a side with its path takes half of that."""
+
+MAY_LACK = ("input", "gradient", "path", "groups")
+"""Fields that a result from a run (runs/) may lack."""
 
 HEADER = 256
 """Bytes, or fewer, that numpy writes before the entries of an array."""
@@ -95,20 +99,40 @@ def save_figure(figure: Figure | Callable[[], Figure], path: str | os.PathLike[s
     write_whole(path, lambda file: file.write(picture_file))
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write under a temporary name and rename, so that a reader sees the old file or the new one, never half of one."""
+def write_whole(path: Path, write: Callable[[IO[bytes]], object], durable: bool = False) -> None:
+    """Write under a temporary name and rename, so that a reader sees the old file or the new one, never half of one.
+
+    Args:
+        path: the file.
+        write: writes into the file that it is given.
+        durable: return only when the file survives a power cut.
+    """
     # A name of its own, because one that is longer than the file's may be too long.
     temporary = path.with_name(f".{secrets.token_hex(6)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
             write(file)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
+        if durable and os.name == "posix":
+            _sync_folder(path.parent)
     except OSError as error:
         raise SecondsightError(f"{path} cannot be written: {error.strerror or error}") from None
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk, too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def packed(e: Explanation) -> dict[str, Any]:
@@ -117,8 +141,8 @@ def packed(e: Explanation) -> dict[str, Any]:
     Raises:
         InputError: if the result could not be read again, because a field of it holds what it must not.
     """
-    writer = RecordWriter()
-    record = {"format": FORMAT, "kind": type(e).__name__} | writer.record(e)
+    writer, absent = RecordWriter(), absent_fields(e)
+    record = {"format": FORMAT, "kind": type(e).__name__, "absent": absent} | writer.record(e, but=absent)
     text = np.array(json.dumps(record, allow_nan=False))
     arrays = {"record": text} | writer.arrays
     size = sum(array.nbytes + HEADER for array in arrays.values())
@@ -126,6 +150,17 @@ def packed(e: Explanation) -> dict[str, Any]:
         raise InputError("the result", f"of at most {MOST_BYTES:,} bytes, with fewer maps", f"of {size:,}")
     _result(_parsed(text), writer.arrays)
     return arrays
+
+
+def absent_fields(e: Explanation) -> dict[str, str]:
+    """List the fields that a result lacks because they were not stored, each with the reason."""
+    absent = {}
+    for name in {one.name for one in fields(e)} & set(MAY_LACK):
+        try:
+            getattr(e, name)
+        except NotStoredError as error:
+            absent[name] = str(error)
+    return absent
 
 
 def _unpacked(archive: ZipFile) -> Explanation:
@@ -154,11 +189,13 @@ def _parsed(text: NDArray[Any]) -> dict[str, Any]:
 
 def _result(record: dict[str, Any], arrays: Arrays) -> Explanation:
     """Check a record and its arrays, and make a result of them."""
-    name = record.get("kind")
+    name, absent = record.get("kind"), record.get("absent")
     if not isinstance(name, str) or name not in KINDS:
         raise InputError("kind", " or ".join(KINDS), shown(name))
-    written = {key: value for key, value in record.items() if key not in ("format", "kind")}
-    e = RecordReader(arrays).result(KINDS[name], written)
+    if not isinstance(absent, dict) or not all(key in MAY_LACK and isinstance(absent[key], str) for key in absent):
+        raise InputError("absent", f"a reason for some of {', '.join(MAY_LACK)}", shown(absent))
+    written = {key: value for key, value in record.items() if key not in ("format", "kind", "absent")}
+    e: Explanation = RecordReader(arrays).result(KINDS[name], written, absent)
     if isinstance(e, SparseExplanation):
         _refuse_contradictions(e)
     return e
@@ -169,13 +206,14 @@ def _refuse_contradictions(e: SparseExplanation) -> None:
     support = e.certificate.support
     if bool((support.nonzero & support.zero).any()):
         raise InputError("certificate.support", "two masks that do not overlap", "masks that do")
-    if e.lambda1 not in [point.lambda1 for point in e.path]:
+    if hasattr(e, "path") and e.lambda1 not in [point.lambda1 for point in e.path]:
         raise InputError("lambda1", "that of a point of the path", e.lambda1)
     if (e.smoothing is not None) != isinstance(e.method, SmoothMap):
         raise InputError("smoothing", "there for the smooth methods only", f"as it is for {e.method.name}")
-    if not _grouped_as_asked(e):
+    if hasattr(e, "input") and hasattr(e, "groups") and not _grouped_as_asked(e):
         raise InputError("groups", f"those of the method, {shown(e.method.groups)}", "others")
-    for norms in (e.window_norms, *(point.window_norms for point in e.path)):
+    points = e.path if hasattr(e, "path") else ()
+    for norms in (e.window_norms, *(point.window_norms for point in points)):
         if (norms is not None) != (e.window is not None):
             raise InputError("window_norms", "there for windows only", f"as for groups={shown(e.method.groups)}")
 

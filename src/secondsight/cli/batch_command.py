@@ -1,0 +1,109 @@
+"""The command `secondsight batch`: a whole dataset into a folder, resumed where it was cut short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import secondsight as ss
+from secondsight import zoo
+from secondsight.cli import options
+from secondsight.cli.arguments import checked_model, require_folder
+from secondsight.cli.console import complain, output, printable, warnings_caught
+from secondsight.cli.exit_codes import ITEMS_FAILED
+from secondsight.cli.method_options import ALL, asked_method, takes_options_of
+from secondsight.cli.run_progress import RunProgress
+
+if TYPE_CHECKING:
+    from secondsight.runs.stored_run import StoredRun
+
+SHOWN_ERRORS = 5
+"""Errors that are printed at the end. All of them are in the run."""
+
+
+@takes_options_of(*ALL)
+def batch(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT",
+            help="A folder with photographs, also in folders below it; a quoted glob; a list of photographs (.txt, or "
+            ".csv, .tsv, .parquet with a column path and perhaps a column target); or a WebDataset .tar.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="RUN", help="The folder of the run: new, or one to go on with.")],
+    method: options.MethodName = "caso",
+    target: options.Target = None,
+    use_labels: Annotated[
+        bool, typer.Option("--use-labels", help="Explain the class beside each photograph of a .tar (NAME.cls).")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the first N items.")] = None,
+    path: Annotated[
+        bool,
+        typer.Option("--path", help="Also store the maps along lambda1 and the gradient: some twenty times the space."),
+    ] = False,
+    retry_errors: Annotated[
+        bool, typer.Option("--retry-errors", help="Also do those files again in which an item has an error.")
+    ] = False,
+    chunk: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Items in a file. A run that is cut short loses the file that it was at.",
+            show_default="128",
+        ),
+    ] = None,
+    seed: options.Seed = 0,
+    preset: options.Preset = "none",
+    model: options.Model = zoo.DEFAULT,
+    max_pixels: options.MaxPixels = None,
+    value_range: options.ValueRange = None,
+    **asked: Any,
+) -> None:
+    """Explain a whole dataset: every map goes into the folder RUN, as Parquet files.
+
+    A run that was cut short goes on with the same command. An item that cannot be read has its error in the run, and
+    the exit code is 1 then.
+    """
+    require_folder(out)
+    config = asked_method(method, preset, asked)
+    classifier = checked_model(model, target, max_pixels, value_range)
+    # Not at the top of the file, because it needs torch.
+    from secondsight.runs.dataset_run import IN_A_FILE
+
+    try:
+        with RunProgress() as progress, warnings_caught() as warned:
+            run = ss.run(
+                classifier,
+                source,
+                config,
+                target,
+                out=out,
+                seed=seed,
+                use_labels=use_labels,
+                limit=limit,
+                store_path=path,
+                retry_errors=retry_errors,
+                chunk=chunk or IN_A_FILE,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        complain(f"what is done is in {out}: the same command goes on", "note")
+        raise
+    for note in dict.fromkeys(str(warning.message) for warning in warned):
+        complain(note, "note")
+    raise typer.Exit(_report(run))
+
+
+def _report(run: StoredRun) -> int:
+    """Print what is in a run, and return the exit code."""
+    errors = run.errors.to_pylist()
+    for error in errors[:SHOWN_ERRORS]:
+        complain(error["error"])
+    if len(errors) > SHOWN_ERRORS:
+        complain(f"errors of further items: {len(errors) - SHOWN_ERRORS:,}; all are in open_run({str(run.path)!r}).errors")
+    output().print(printable(f"{run.path}: maps {len(run):,}, errors {len(errors):,}"), soft_wrap=True)
+    return ITEMS_FAILED if errors else 0

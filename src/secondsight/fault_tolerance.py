@@ -1,0 +1,80 @@
+"""Many inputs, where one that fails costs no other, and where memory that runs out makes batches smaller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from secondsight.errors import SecondsightError, shown
+
+T = TypeVar("T")
+"""What explaining an input gives."""
+
+Explain = Callable[[Sequence[Any]], Sequence[T]]
+"""From inputs to their results, in one call."""
+
+NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|Unable to allocate", re.IGNORECASE)
+"""What torch and numpy say where memory runs out, on the devices that have no error of their own for it."""
+
+BROKEN_DEVICE = re.compile(r"(CUDA|HIP|MPS|XPU) error")
+"""What torch says of a device that will not compute any more before the process ends."""
+
+
+class FaultTolerant(Generic[T]):
+    """Explains inputs in calls that are as large as memory allows.
+
+    Args:
+        explain: explains some inputs.
+        size: how many at a time at first.
+        failures: which errors belong to a single input. Others end the work.
+
+    Attributes:
+        size: how many at a time. It is halved where memory runs out.
+    """
+
+    def __init__(
+        self, explain: Explain[T], size: int, failures: type[Exception] | tuple[type[Exception], ...] = SecondsightError
+    ) -> None:
+        """Start with the full size."""
+        self.explain, self.size, self.failures = explain, size, failures
+
+    def explain_each(self, inputs: Sequence[Any]) -> list[T | Exception]:
+        """Explain inputs. One that cannot be explained has its error among the results."""
+        found: list[T | Exception] = []
+        while len(found) < len(inputs):
+            found += self._some(inputs[len(found) : len(found) + self.size])
+        return found
+
+    def _some(self, inputs: Sequence[Any]) -> Sequence[T | Exception]:
+        try:
+            return self.explain(inputs)
+        except Exception as error:
+            no_memory = is_out_of_memory(error)
+            if is_broken_device(error) or not (no_memory or isinstance(error, self.failures)):
+                raise
+            if len(inputs) == 1:
+                why = SecondsightError(f"memory ran out: {shown(error, str)}") if no_memory else error
+                return [why.with_traceback(None)]
+        # From here on nothing holds on to the error, whose traceback has everything that was computed.
+        if not no_memory:
+            # One of them failed: find out which, and keep the others.
+            return [result for one in inputs for result in self._some([one])]
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self.size = max(1, len(inputs) // 2)
+        return self.explain_each(inputs)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of whatever device."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
+
+
+def is_broken_device(error: BaseException) -> bool:
+    """Whether every further computation of this process would fail, too."""
+    return isinstance(error, RuntimeError) and not is_out_of_memory(error) and bool(BROKEN_DEVICE.search(str(error)))

@@ -1,0 +1,177 @@
+"""One chunk of a run: its items are opened, explained batch by batch, and become rows.
+
+Chunks and batches are fixed by the places of items in their list. Every engine calls this code, so the rows of a chunk
+do not depend on who computes it, or when.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from secondsight.call import Cautions, explain_all
+from secondsight.config import Method
+from secondsight.errors import SecondsightError, shown
+from secondsight.fault_tolerance import FaultTolerant
+from secondsight.model.classifier import Classifier, Target
+from secondsight.model.images import Pixels
+from secondsight.results.explanation import Explanation
+from secondsight.runs.items import Items, content_hash
+from secondsight.runs.map_columns import Row, result_row, storable
+
+AHEAD = 2
+"""Batches that are opened ahead of the one that is explained: more would only take memory."""
+
+SUSPICIOUS = 8
+"""As many inputs that were read, all of which failed before any was explained, are no accident: the run stops."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is computed, and how the list is cut.
+
+    Attributes:
+        model: the network.
+        items: the list.
+        method: the config.
+        seed: of all random numbers.
+        chunk: items in a file.
+        batch: items in a call.
+        store_path: whether rows have the path and the gradient, too.
+    """
+
+    model: Classifier
+    items: Items
+    method: Method
+    seed: int
+    chunk: int
+    batch: int
+    store_path: bool
+
+    @property
+    def chunks(self) -> int:
+        """Count the chunks."""
+        return -(-len(self.items) // self.chunk)
+
+    def places(self, chunk: int) -> range:
+        """List the places of the items of a chunk."""
+        return range(chunk * self.chunk, min((chunk + 1) * self.chunk, len(self.items)))
+
+    def batches(self, chunk: int) -> list[range]:
+        """List these places batch by batch."""
+        places = self.places(chunk)
+        return [places[start : start + self.batch] for start in range(0, len(places), self.batch)]
+
+
+@dataclass
+class Opened:
+    """An item, opened and ready to be explained.
+
+    Attributes:
+        row: what is known of it without explaining it.
+        pixels: what the network takes; None: it could not be read, and the row has the error.
+        target: the class to explain.
+    """
+
+    row: Row
+    pixels: Pixels | None
+    target: Target
+
+
+def opened(plan: Plan, i: int) -> Opened:
+    """Open an item. What goes wrong is in its row, whatever it is: a Dataset may raise anything."""
+    row: Row = {"position": i, "id": storable(plan.items.ids[i])}
+    try:
+        where = plan.items.where(i)
+        row["path"] = None if where is None else storable(where)
+        item, target = plan.items.open(i)
+        pixels = plan.model.read(item)
+        row["content_hash"] = content_hash(item)
+    except Exception as error:
+        return Opened(row | {"error": in_words(error)}, None, None)
+    return Opened(row, pixels, target)
+
+
+def read_ahead(plan: Plan, batches: Iterable[range]) -> Iterator[list[Opened]]:
+    """Open the items of batches in a thread of its own, while those before them are explained."""
+    pool, waiting = ThreadPoolExecutor(1, thread_name_prefix="secondsight-reader"), deque[Future[list[Opened]]]()
+
+    def read(batch: range) -> list[Opened]:
+        return [opened(plan, i) for i in batch]
+
+    try:
+        for batch in batches:
+            waiting.append(pool.submit(read, batch))
+            if len(waiting) > AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class BatchExplainer:
+    """Explains batches one after the other, and makes rows of them.
+
+    Args:
+        plan: what is computed.
+        cautions: warns of what changes the meaning of results.
+
+    Attributes:
+        explained: how many items have a map so far.
+        failed: how many have an error.
+    """
+
+    def __init__(self, plan: Plan, cautions: Cautions) -> None:
+        """Start with the batches of the plan."""
+        self.plan, self.cautions, self.explained, self.failed = plan, cautions, 0, 0
+        self._calls: FaultTolerant[Explanation] = FaultTolerant(self._explain, plan.batch, Exception)
+
+    @property
+    def size(self) -> int:
+        """Count the items of a call: fewer than the plan says where memory ran out."""
+        return self._calls.size
+
+    def rows(self, batch: Sequence[Opened]) -> list[Row]:
+        """Explain a batch.
+
+        Raises:
+            SecondsightError: if nothing can be explained, as it seems.
+        """
+        outcomes = iter(self._calls.explain_each([one for one in batch if one.pixels is not None]))
+        rows, errors, results = [], [], []
+        for one in batch:
+            outcome = None if one.pixels is None else next(outcomes)
+            if isinstance(outcome, Explanation):
+                rows.append(one.row | self._noted(result_row(outcome, self.plan.store_path)))
+                results.append(outcome)
+            else:
+                if outcome is not None:
+                    errors.append(outcome)
+                    one.row["error"] = in_words(outcome)
+                rows.append(one.row)
+        self.explained += len(results)
+        self.failed += len(batch) - len(results)
+        if not self.explained and len(errors) >= SUSPICIOUS:
+            raise SecondsightError(f"none of {len(errors)} items can be explained: {in_words(errors[0])}")
+        self.cautions.warn(results)
+        return rows
+
+    def _explain(self, inputs: Sequence[Opened]) -> list[Explanation]:
+        plan = self.plan
+        pixels, targets = [one.pixels for one in inputs], [one.target for one in inputs]
+        return explain_all(plan.model, pixels, plan.method, targets, plan.seed, None, steady=True)
+
+    def _noted(self, row: Row) -> Row:
+        """Say where memory made calls smaller, because other calls round in another way."""
+        if self.size < self.plan.batch:
+            row["notes"].append(f"explained {self.size} at a time instead of {self.plan.batch}: memory ran out")
+        return row
+
+
+def in_words(error: Exception) -> str:
+    """Write an error in one line. One that is not ours has its kind before it."""
+    text = shown(error, str)
+    return storable(text if isinstance(error, SecondsightError) else f"{type(error).__name__}: {text}")

@@ -1,0 +1,187 @@
+"""The folder of a run: run.json says what was asked, and maps/ has one Parquet file for each chunk of the list.
+
+A file is there whole or not at all, under a name that says which chunk it is. Nothing else records what is done, so
+that no record can disagree with the files.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from secondsight.errors import InputError, SecondsightError, shown
+from secondsight.results.storage import write_whole
+from secondsight.runs.map_columns import Row, schema
+from secondsight.runs.run_settings import Settings, differences
+
+FORMAT = 1
+"""Version of run folders: raised whenever older ones cannot be read any more."""
+
+PART = re.compile(r"part-(\d{6,})\.parquet")
+"""The name of the file of a chunk."""
+
+TEMPORARY = re.compile(r"\.[0-9a-f]{12}")
+"""The name of a file that is being written."""
+
+ROW_GROUP = 16
+"""Rows that are read together. One map is then read without the thousands beside it."""
+
+
+class RunFolder:
+    """The files of a run.
+
+    Args:
+        path: the folder. It need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Only remember the names. Nothing is read or made."""
+        self.path, self.maps, self.record = path, path / "maps", path / "run.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out.
+
+        Raises:
+            SecondsightError: if another process has the folder.
+        """
+        try:
+            self.maps.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / ".lock", timeout=0)
+            lock.acquire()
+        except Timeout:
+            raise SecondsightError(
+                f"another process works on {self.path}: wait for it, or choose another --out"
+            ) from None
+        except OSError as error:
+            raise SecondsightError(f"--out {self.path} cannot be used: {error.strerror or error}") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def begin(self, settings: Settings) -> dict[str, Any]:
+        """Write what is asked for, or require that it was asked for before.
+
+        Returns:
+            What run.json has.
+
+        Raises:
+            InputError: if the folder has a run with other settings, or other files.
+        """
+        if not self.record.exists():
+            others = sorted(one.name for one in self.path.iterdir() if one.name not in ("maps", ".lock"))
+            if others or any(self.maps.iterdir()):
+                raise InputError("--out", "a new folder, or that of a run", f"{self.path}, which has other files")
+            self.write_record({"format": FORMAT, "settings": settings, "sessions": []})
+        found = self.read_record()
+        changed = differences(found["settings"], json.loads(json.dumps(settings)))
+        if changed:
+            hint = "Ask as before to go on, or choose another --out"
+            raise SecondsightError(f"{self.path} was begun with other settings: {changed}. {hint}")
+        for file in self.maps.iterdir():
+            if TEMPORARY.fullmatch(file.name):
+                # What a process that was killed has left.
+                file.unlink()
+        return found
+
+    def read_record(self) -> dict[str, Any]:
+        """Read run.json.
+
+        Raises:
+            SecondsightError: if it is not there, or not as this version writes it.
+        """
+        try:
+            found = json.loads(self.record.read_bytes())
+        except FileNotFoundError:
+            raise SecondsightError(f"{self.path} is no run: it has no run.json") from None
+        except (OSError, ValueError) as error:
+            raise SecondsightError(f"{self.record} cannot be read: {shown(error, str)}") from None
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            has = shown(found.get("format") if isinstance(found, dict) else found, str)
+            raise SecondsightError(f"{self.record} has format {has}; this version reads format {FORMAT}")
+        return found
+
+    def write_record(self, record: dict[str, Any]) -> None:
+        """Write run.json."""
+        text = json.dumps(record, indent=1)
+        write_whole(self.record, lambda file: file.write(text.encode()), durable=True)
+
+    def begin_session(self, session: dict[str, Any]) -> list[dict[str, Any]]:
+        """Add what is known of this start to run.json, and return what is known of earlier ones."""
+        record = self.read_record()
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.write_record(record | {"sessions": [*record["sessions"], {"started": started} | session]})
+        earlier: list[dict[str, Any]] = record["sessions"]
+        return earlier
+
+    def end_session(self, found: dict[str, Any]) -> None:
+        """Add how this start went. Where the disk is full, that is not known."""
+        with suppress(SecondsightError):
+            record = self.read_record()
+            record["sessions"][-1] |= found
+            self.write_record(record)
+
+    def part(self, chunk: int) -> Path:
+        """Return the file of a chunk."""
+        return self.maps / f"part-{chunk:06d}.parquet"
+
+    def commit(self, chunk: int, rows: Sequence[Row], with_path: bool) -> None:
+        """Write the rows of a chunk. When this returns, they survive a power cut.
+
+        Raises:
+            SecondsightError: if they cannot be written, as on a full disk. Nothing is left of them then.
+        """
+        columns = schema(with_path)
+
+        def write(file: Any) -> None:
+            with pq.ParquetWriter(
+                file, columns, compression="zstd", write_page_checksum=True, **_encodings(columns)
+            ) as to:
+                for start in range(0, len(rows), ROW_GROUP):
+                    some = rows[start : start + ROW_GROUP]
+                    arrays = [pa.array([row.get(one.name) for row in some], one.type) for one in columns]
+                    to.write_table(pa.Table.from_arrays(arrays, schema=columns))
+
+        write_whole(self.part(chunk), write, durable=True)
+
+    def done(self, sizes: Sequence[int]) -> set[int]:
+        """List the chunks that are done. A file that is torn or has another number of rows is none of them."""
+        found = set()
+        for file in self.maps.iterdir():
+            number = PART.fullmatch(file.name)
+            chunk = int(number[1]) if number else -1
+            if 0 <= chunk < len(sizes) and rows_in(file) == sizes[chunk]:
+                found.add(chunk)
+        return found
+
+    def with_errors(self, chunks: Iterable[int]) -> set[int]:
+        """List those of some chunks that have an error."""
+        columns = {chunk: pq.read_table(self.part(chunk), columns=["error"])["error"] for chunk in chunks}
+        return {chunk for chunk, errors in columns.items() if errors.null_count < len(errors)}
+
+
+def rows_in(file: Path) -> int:
+    """Count the rows of a Parquet file by its footer; -1 if it is torn."""
+    try:
+        return int(pq.read_metadata(file).num_rows)
+    except (pa.ArrowException, OSError):
+        return -1
+
+
+def _encodings(columns: pa.Schema) -> dict[str, Any]:
+    """Choose how columns are written. Indices that rise take few bits by their differences."""
+    large = {"map_indices": "DELTA_BINARY_PACKED", "map_values": "BYTE_STREAM_SPLIT"}
+    return {
+        "use_dictionary": ["label", "basis", "error"],
+        "column_encoding": {f"{name}.list.element": encoding for name, encoding in large.items()},
+    }

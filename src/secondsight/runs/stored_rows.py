@@ -1,0 +1,71 @@
+"""Rows of a run's Parquet files, read one at a time as arrays of numpy."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from secondsight.runs.map_columns import COLUMNS, PATH_COLUMNS, Row
+
+LIGHT = tuple(name for name in COLUMNS if name not in PATH_COLUMNS)
+"""The columns that every run has."""
+
+
+@dataclass(frozen=True)
+class StoredRow:
+    """A row of a file.
+
+    Attributes:
+        file: the file.
+        row: its number there.
+        group: how many rows of the file are read together.
+    """
+
+    file: Path
+    row: int
+    group: int
+
+    def read(self) -> Row:
+        """Read all columns but those of the path."""
+        # A file may have been written anew, because its errors were tried again.
+        table = _group(self.file, self.file.stat().st_mtime_ns, self.row // self.group)
+        return self._of(table, LIGHT)
+
+    def column(self, name: str) -> Any:
+        """Read one column; None where the file does not have it."""
+        with pq.ParquetFile(self.file) as file:
+            if name not in file.schema_arrow.names:
+                return None
+            return self._of(file.read_row_group(self.row // self.group, columns=[name]), [name])[name]
+
+    def _of(self, table: pa.Table, names: Sequence[str]) -> Row:
+        return {name: _value(table[name][self.row % self.group]) for name in names}
+
+
+@functools.lru_cache(maxsize=2)
+def _group(file: Path, written: int, number: int) -> pa.Table:
+    """Read the rows that are read together. Whoever reads row after row finds them here."""
+    with pq.ParquetFile(file) as opened:
+        return opened.read_row_group(number, columns=list(LIGHT))
+
+
+def _value(scalar: Any) -> Any:
+    """Turn a value of Arrow into Python's. Lists of numbers become arrays of numpy, which is far faster."""
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _value(scalar[name]) for name in scalar}
+    if isinstance(scalar, pa.ListScalar):
+        values = scalar.values
+        if pa.types.is_struct(values.type):
+            return [_value(one) for one in values]
+        if pa.types.is_string(values.type):
+            return values.to_pylist()
+        return values.to_numpy(zero_copy_only=False)
+    return scalar.as_py()
