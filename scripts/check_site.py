@@ -10,12 +10,16 @@ over HTTP. axe must find no serious fault on five pages.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
+import http.server
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.browser import browser, served
+from tests.browser import chromium, launched
 
 WIDTHS = (1280, 390)
 """A laptop and a telephone."""
@@ -52,11 +56,28 @@ CUT_OFF = """() => {
 """What is cut off, in the words of a fault."""
 
 
-def looked_at(chromium: Any, site: Path, names: list[str], screenshots: Path | None) -> Iterator[str]:
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder to this machine; gives the address."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+def looked_at(browser: Any, site: Path, names: list[str], screenshots: Path | None) -> Iterator[str]:
     """Open every page in each width and scheme."""
     for scheme in SCHEMES:
         for width in WIDTHS:
-            context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
             page = context.new_page()
             heard: list[str] = []
             page.on("pageerror", lambda error, heard=heard: heard.append(f"error: {error}"))
@@ -81,9 +102,9 @@ def looked_at(chromium: Any, site: Path, names: list[str], screenshots: Path | N
             context.close()
 
 
-def searched(chromium: Any, address: str) -> Iterator[str]:
+def searched(browser: Any, address: str) -> Iterator[str]:
     """Search from a page that is not the first one, and follow the first result."""
-    page = chromium.new_page()
+    page = browser.new_page()
     page.goto(f"{address}/how-to/memory.html")
     page.click("input.md-search__input")
     page.keyboard.type(WANTED)
@@ -99,12 +120,12 @@ def searched(chromium: Any, address: str) -> Iterator[str]:
     page.close()
 
 
-def judged_by_axe(chromium: Any, site: Path) -> Iterator[str]:
+def judged_by_axe(browser: Any, site: Path) -> Iterator[str]:
     """Let axe read five pages, light and dark."""
     from axe_playwright_python.sync_playwright import Axe
 
     for scheme in SCHEMES:
-        page = chromium.new_context(color_scheme=scheme).new_page()
+        page = browser.new_context(color_scheme=scheme).new_page()
         for name in FIVE:
             page.goto((site / name).as_uri())
             for fault in Axe().run(page).response["violations"]:
@@ -124,10 +145,13 @@ def main() -> int:
     names = sorted(file.relative_to(site).as_posix() for file in site.rglob("*.html"))
     # 404.html is for servers: its addresses begin at the root of a site.
     names = [name for name in names if name != "404.html" and (asked.only or "") in name]
-    with browser() as chromium, served(site) as address:
-        found = list(looked_at(chromium, site, names, asked.screenshots))
+    if chromium() is None:
+        print("this needs chromium: apt-get install chromium", file=sys.stderr)
+        return 2
+    with launched() as browser, served(site) as address:
+        found = list(looked_at(browser, site, names, asked.screenshots))
         if not asked.only:
-            found += [*searched(chromium, site.as_uri()), *searched(chromium, address), *judged_by_axe(chromium, site)]
+            found += [*searched(browser, site.as_uri()), *searched(browser, address), *judged_by_axe(browser, site)]
     for fault in found:
         print(fault, file=sys.stderr)
     print(f"{len(names)} pages at {WIDTHS} pixels, {' and '.join(SCHEMES)}: {len(found)} faults")

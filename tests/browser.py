@@ -1,58 +1,82 @@
-"""A real browser for tests: Debian's or Ubuntu's chromium, headless, under Playwright."""
+"""Debian's Chromium, for tests that look at pages as a person does."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import http.server
+import base64
+import io
+import os
 import shutil
-import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
 FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-"""Chromium in a container, and nothing sent anywhere."""
 
 
-def chromium_path() -> str | None:
-    """Where chromium is installed, if it is."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+def chromium() -> str | None:
+    """Find the browser."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-@contextlib.contextmanager
-def browser() -> Iterator[Any]:
-    """Start chromium."""
+@contextmanager
+def launched() -> Iterator[Any]:
+    """Start the browser. Without one, tests are skipped, but fail where `.ci/run` runs them."""
+    program = chromium()
+    if program is None:
+        missing = "these tests need chromium: apt-get install chromium"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         try:
-            yield started
+            yield browser
         finally:
-            started.close()
+            browser.close()
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
+class Tab:
+    """A page in a window of its own, without a network. It notes every request and every complaint."""
+
+    def __init__(self, browser: Any, file: Path, fragment: str = "", **window: Any) -> None:
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        size = {"width": window.pop("width", 1280), "height": window.pop("height", 800)}
+        self.context = browser.new_context(viewport=size, offline=True, accept_downloads=True, **window)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda said: self.complaints.append(said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(f"{file.as_uri()}{fragment}")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the page has started and has drawn twice."""
+        self.page.evaluate(
+            "() => Promise.resolve(window.viewer?.started).then("
+            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))"
+        )
+
+    def pixels(self, number: int) -> NDArray[np.int16]:
+        """The colours of one canvas of the stage."""
+        uri = self.page.evaluate("(i) => document.querySelectorAll('.frame canvas')[i].toDataURL()", number)
+        with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as picture:
+            return np.asarray(picture.convert("RGB")).astype(np.int16)
+
+    def close(self) -> None:
+        self.context.close()
 
 
-@contextlib.contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder to this machine; gives the address."""
-    handler = functools.partial(_Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
+def alike(one: NDArray[np.int16], other: NDArray[np.int16]) -> bool:
+    """Whether two canvases show the same, up to how a browser rounds colours when it scales a picture."""
+    return one.shape == other.shape and bool((np.abs(one - other) <= 2).all())

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from scripts import check_site
 from scripts.check_links import Page, faults
-from tests.browser import browser, chromium_path, served
+from tests.browser import launched
 
 import secondsight as ss
 
 ROOT = Path(__file__).parents[1]
-needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="chromium is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +76,20 @@ def test_no_formula_was_taken_for_markup(site: Path) -> None:
         assert not [words for words in emphasised if re.search(r"[|=^_*+$]", re.sub(r"<code>.*?</code>", "", words))]
 
 
-@needs_chromium
 def test_formulas_are_rendered_and_search_finds(site: Path) -> None:
-    with browser() as chromium, served(site) as address:
+    with launched() as browser, check_site.served(site) as address:
         names = ["mathematics.html", "symbols.html", "reference/methods/caso.html"]
-        assert list(check_site.looked_at(chromium, site, names, None)) == []
+        assert list(check_site.looked_at(browser, site, names, None)) == []
         for where in (site.as_uri(), address):
-            assert list(check_site.searched(chromium, where)) == []
+            assert list(check_site.searched(browser, where)) == []
 
 
-@needs_chromium
 def test_what_a_browser_would_show_wrongly_is_found(tmp_path: Path) -> None:
     (tmp_path / "wide.html").write_text(
         '<body><div class="md-content"><p style="width: 2000px">wide</p><span class="arithmatex">x^2</span>'
         '<div style="overflow-x: auto"><p style="width: 2000px">scrolls</p></div><img src="gone.png"></div>'
     )
-    with browser() as chromium:
-        found = "\n".join(check_site.looked_at(chromium, tmp_path, ["wide.html"], None))
+    with launched() as browser:
+        found = "\n".join(check_site.looked_at(browser, tmp_path, ["wide.html"], None))
     assert all(words in found for words in ("sideways", ">wide ends at", "not rendered: x^2", "failed", "no picture"))
     assert "scrolls ends" not in found
