@@ -5,7 +5,8 @@ from __future__ import annotations
 import pkgutil
 from dataclasses import dataclass
 
-PUBLIC = '["!^_"]'
+PUBLIC = "true"
+"""All members with a name that does not begin with an underscore: the default filters of mkdocs.yml leave these out."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ FUNCTIONS = (
     Entry("load_model", "secondsight.zoo.catalogue.load_model"),
     Entry("example_photograph", "secondsight.model.images.example_photograph"),
     Entry("PRESETS", "secondsight.presets.PRESETS"),
+    Entry("run", "secondsight.runs.dataset_run.run"),
+    Entry("open_run", "secondsight.runs.stored_run.open_run"),
 )
 
 RESULTS = (
@@ -64,6 +67,8 @@ RESULTS = (
     Entry("Comparison", "secondsight.comparison.Comparison", "[summaries, figure, save]"),
     Entry("Entry", "secondsight.comparison.Entry", "[summary]"),
     Entry("Sweep", "secondsight.path_sweep.Sweep", "[summaries, figure, save]"),
+    Entry("StoredRun", "secondsight.runs.stored_run.StoredRun", PUBLIC),
+    Entry("Standing", "secondsight.runs.standing.Standing", PUBLIC),
 )
 
 INTERNAL = """Not in `secondsight` itself: most programs use [`InputHessian`](InputHessian.md), which chooses such a
@@ -114,7 +119,10 @@ assert h.kind == "gauss-newton" and bool((values > 0).all()) and len(values) < 3
         more=INTERNAL
         + r"""
 $$
-H = W \bigl(\operatorname{diag} p - p p^\top\bigr) W^\top + \sum_k (p - y)_k \nabla^2 f_k
+\begin{aligned}
+H = {}& W \bigl(\operatorname{diag} p - p p^\top\bigr) W^\top \\
+&+ \sum_k (p - y)_k \nabla^2 f_k
+\end{aligned}
 $$
 
 The second part is the curvature of the logits f. It is zero where the network is piecewise linear.
@@ -138,7 +146,10 @@ assert h.kind == "exact" and h.matmul(v).shape == (6,)
         more=INTERNAL
         + r"""
 $$
-H = \frac{1}{n} \sum_{i=1}^{n} H(x + z_i), \qquad z_i \sim \mathcal{N}\bigl(0, (\sigma r)^2 I\bigr)
+\begin{gathered}
+H = \frac{1}{n} \sum_{i=1}^{n} H(x + z_i) , \\
+z_i \sim \mathcal{N}\bigl(0, (\sigma r)^2 I\bigr)
+\end{gathered}
 $$
 
 r is the range of the input, max - min. `SmoothCASO` uses it, and `SmoothCAFO` its gradient.
@@ -162,6 +173,7 @@ ERRORS = (
     "secondsight.errors.InputError",
     "secondsight.errors.ImageError",
     "secondsight.errors.ModelError",
+    "secondsight.errors.NotStoredError",
     "secondsight.captum.TargetError",
     "secondsight.errors.SecondsightWarning",
 )

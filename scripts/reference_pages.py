@@ -114,6 +114,7 @@ def object_of(path: str, members: str = "false", level: int = 1, signature: bool
         "heading_level": level,
         "members": members,
         "show_signature": str(signature).lower(),
+        "separate_signature": str(signature).lower(),
         "show_bases": "false",
     }
     lines = "\n".join(f"      {name}: {value}" for name, value in options.items())

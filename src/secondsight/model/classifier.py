@@ -184,14 +184,36 @@ class Classifier:
         return list(_tensors(self.computed))
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Compute the logits of a batch of inputs: for a network of pictures pixels, also noisy ones outside [0, 1]."""
+        """Compute the logits of a batch of inputs: for a network of pictures pixels, also noisy ones outside [0, 1].
+
+        Args:
+            x: inputs with a batch dimension.
+
+        Returns:
+            Logits of shape (N, classes).
+
+        Raises:
+            InputError: if the batch does not fit the network.
+            ModelError: if the network cannot run, or gives no logits.
+        """
         with self.ready():
             batch = self.batch(x, any_pixels=True)
             with self.telling_failures(batch, last=True):
                 return self.logits(batch)
 
     def load(self, photograph: images.Photograph) -> Tensor:
-        """Read a photograph as a (C, H, W) tensor, scaled and cropped as this network wants it."""
+        """Read a photograph, scaled and cropped as this network wants it.
+
+        Args:
+            photograph: a path or a PIL image.
+
+        Returns:
+            Pixels in [0, 1], of shape (C, H, W).
+
+        Raises:
+            ImageError: if it cannot be read as a picture.
+            InputError: if this network takes no pictures.
+        """
         return self._picture(photograph).values
 
     def _picture(self, photograph: images.Photograph) -> images.Pixels:
