@@ -20,12 +20,14 @@ from secondsight.errors import InputError, shown
 from secondsight.groups import zero_share
 from secondsight.model.classifier import Classifier, Item, Target, require_classifier
 from secondsight.operators.linearisation import linearise
-from secondsight.option_types import flag, plain, split_outside
+from secondsight.option_types import file_name, flag, plain, split_outside
 from secondsight.plotting.figures import PAPER_COLOURS, Panel, Row, maps_figure, picture, png
 from secondsight.plotting.shades import normalise
 from secondsight.results import sentences
 from secondsight.results.explanation import Explanation
 from secondsight.results.storage import save_figure
+from secondsight.viewer.notebook import frame
+from secondsight.viewer.page import Tab, save_page
 
 CLIPPED = "clipped-gradient"
 """The one column that is no method of `explain`: the gradient's largest pixels, in the number that CASO keeps."""
@@ -69,6 +71,13 @@ class Entry:
             "method": self.method,
             "gradient_equivalents": self.gradient_equivalents,
         }
+
+    def tab(self, with_model: bool) -> Tab:
+        """Return the map as a tab of the viewer, which perhaps names the network."""
+        title = title_of(self.method)
+        if with_model:
+            title = f"{self.explanation.model}, {title}"
+        return Tab(self.explanation, title, {"gradient_equivalents": self.gradient_equivalents})
 
     def caption(self) -> str:
         """Return the lines above this map in the figure: the method, the share of zeros, the certificate."""
@@ -120,13 +129,27 @@ class Comparison:
             rows.append(Row([seen, *maps], len(entries) + 1, fontsize=7))
         return rows
 
+    def tabs(self) -> list[Tab]:
+        """Return the maps as tabs of the viewer."""
+        return [entry.tab(with_model=len(self.rows) > 1) for row in self.rows for entry in row]
+
+    def _repr_html_(self) -> str:
+        """Return the viewer, which a notebook shows."""
+        return frame(self.tabs(), self.name)
+
     def _repr_png_(self) -> bytes:
-        """Return the picture that a notebook shows."""
+        """Return the picture that a notebook shows that shows no HTML."""
         return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure to a PNG file."""
-        save_figure(self.figure, path)
+        """Write the figure (.png), or a page with a slider over lambda1 (.html)."""
+        path = file_name("path", path, "a name that ends in .png or .html")
+        if path.suffix.lower() == ".html":
+            save_page(path, self.tabs(), self.name)
+        elif path.suffix.lower() == ".png":
+            save_figure(self.figure, path)
+        else:
+            raise InputError("path", "a name that ends in .png or .html", repr(str(path)))
 
 
 def sheet_figure(title: str, rows: Sequence[Row], columns: Sequence[str]) -> Figure:

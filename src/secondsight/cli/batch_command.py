@@ -104,6 +104,8 @@ def _report(run: StoredRun) -> int:
     for error in errors[:SHOWN_ERRORS]:
         complain(error["error"])
     if len(errors) > SHOWN_ERRORS:
-        complain(f"errors of further items: {len(errors) - SHOWN_ERRORS:,}; all are in open_run({str(run.path)!r}).errors")
+        complain(
+            f"errors of further items: {len(errors) - SHOWN_ERRORS:,}; all are in open_run({str(run.path)!r}).errors"
+        )
     output().print(printable(f"{run.path}: maps {len(run):,}, errors {len(errors):,}"), soft_wrap=True)
     return ITEMS_FAILED if errors else 0

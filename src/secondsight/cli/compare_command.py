@@ -53,6 +53,7 @@ def compare(
             help="Write one contact sheet of all photographs, a row for each, instead of a figure for each.",
         ),
     ] = None,
+    html: options.Html = False,
     max_pixels: options.MaxPixels = None,
     value_range: options.ValueRange = None,
     overwrite: options.Overwrite = False,
@@ -72,6 +73,8 @@ def compare(
     columns = columns_of(methods, **wanted)
     if sheet is not None:
         require_png("--sheet", sheet)
+        if html:
+            raise ss.InputError("--html", "left out where --sheet is given", "both")
         if len(photographs) * len(models.split(",")) > MOST_SHEET_ROWS:
             raise ss.InputError("--sheet", f"of at most {MOST_SHEET_ROWS} photographs times networks", len(photographs))
     rows: list[Any] = []
@@ -90,7 +93,7 @@ def compare(
             **wanted,
         )
         if sheet is None:
-            result.save(figure)
+            result.save(figure.with_suffix(".html") if html else figure)
         else:
             rows.extend(result.sheet_rows())
         return result.summaries()
@@ -100,5 +103,14 @@ def compare(
             save_figure(sheet_figure(", ".join(model.name for model in classifiers), rows, list(columns)), sheet)
 
     for_each_photograph(
-        photographs, out, work, COMPARE_COLUMNS, as_json, "-compared", sheet, finish, overwrite=overwrite
+        photographs,
+        out,
+        work,
+        COMPARE_COLUMNS,
+        as_json,
+        "-compared",
+        sheet,
+        finish,
+        endings=[".html" if html else ".png"],
+        overwrite=overwrite,
     )

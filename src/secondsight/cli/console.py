@@ -89,7 +89,7 @@ def report(records: Sequence[Record], columns: Sequence[str]) -> None:
         for record in some:
             whose = f"{record['method']}: "
             lines += [f"note: {'' if note in common else whose}{note}" for note in record["notes"]]
-        lines += [f"{kind}: {some[0][kind]}" for kind in ("figure", "arrays") if some[0].get(kind) is not None]
+        lines += [f"{kind}: {some[0][kind]}" for kind in ("figure", "page", "arrays") if some[0].get(kind) is not None]
         for line in [photograph, *(f"  {line}" for line in dict.fromkeys(lines))]:
             console.print(printable(line), soft_wrap=True)
 

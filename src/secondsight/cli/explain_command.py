@@ -34,13 +34,16 @@ def explain(
     model: options.Model = zoo.DEFAULT,
     out: options.Out = Path("out"),
     formats: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--format",
-            metavar="png|npz|png,npz",
-            help="What is written for each photograph: a figure, or all arrays, for Explanation.load.",
+            metavar="png|html|npz|png,npz",
+            help="What is written for each photograph: a figure, a page with a slider over lambda1, or all arrays, for "
+            "Explanation.load.",
+            show_default="png",
         ),
-    ] = "png",
+    ] = None,
+    html: options.Html = False,
     no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figures: only print the table.")] = False,
     overwrite: options.Overwrite = False,
     show: Annotated[
@@ -66,14 +69,17 @@ def explain(
     """
     photographs = photographs_in(photographs)
     require_folder(out)
-    endings = _endings(formats, no_figure)
+    endings = _endings(formats or ("html" if html else "png"), html, no_figure)
     config = asked_method(method, preset, asked)
     if show not in (None, "entries", "groups"):
         raise ss.InputError("--show", "entries or groups", repr(show))
     if show == "groups" and (not isinstance(config, CAFO) or config.groups == "none" or config.times_input):
         raise ss.InputError("--show", f"entries, because {config.name} has no groups here", "groups")
     number(0.0, inclusive=True)("--blur", blur)
+    if ".png" not in endings and (show is not None or blur):
+        raise ss.InputError("--show and --blur", "left out where no figure is drawn", "given")
     from secondsight.results.storage import save_figure
+    from secondsight.viewer.page import Tab, save_page
 
     batches = _Batches(checked_model(model, target, max_pixels, value_range), photographs, config, target, seed)
 
@@ -81,6 +87,8 @@ def explain(
         explanation = batches.explanation(number, bar)
         if ".png" in endings:
             save_figure(explanation.figure(cast("MapKind | None", show), blur), figure)
+        if ".html" in endings:
+            save_page(figure.with_suffix(".html"), [Tab(explanation)], photographs[number].name)
         if ".npz" in endings:
             explanation.save(figure.with_suffix(".npz"))
         return [explanation.summary()]
@@ -89,11 +97,12 @@ def explain(
     for_each_photograph(photographs, out, work, EXPLAIN_COLUMNS, as_json, suffix, endings=endings, overwrite=overwrite)
 
 
-def _endings(formats: str, no_figure: bool) -> list[str]:
+def _endings(formats: str, html: bool, no_figure: bool) -> list[str]:
     """Read what is to be written, as endings of files."""
     words = [word.strip() for word in formats.split(",")]
-    if not words or not set(words) <= {"png", "npz"}:
-        raise ss.InputError("--format", "png, npz or png,npz", repr(formats))
+    if not words or not set(words) <= {"png", "html", "npz"}:
+        raise ss.InputError("--format", "some of png, html and npz, such as png,npz", repr(formats))
+    words += ["html"] if html else []
     return [f".{word}" for word in dict.fromkeys(words) if not (no_figure and word == "png")]
 
 

@@ -60,6 +60,14 @@ ValueRange = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Where figures go, one PNG for each photograph.")]
+Html = Annotated[
+    bool,
+    typer.Option(
+        "--html",
+        help="Write a page instead of a figure: one file for any browser, with a slider over lambda1. It needs no "
+        "network.",
+    ),
+]
 Overwrite = Annotated[
     bool,
     typer.Option("--overwrite", help="Write over files that exist. Without this they are refused before any work."),

@@ -87,9 +87,10 @@ def _refuse_existing(files: Sequence[Path]) -> None:
 
 
 def _written(figure: Path, endings: Sequence[str]) -> Record:
-    """Name the files of a photograph: its figure, None if there is none, and the arrays if they were asked for."""
-    arrays = {"arrays": str(figure.with_suffix(".npz"))} if ".npz" in endings else {}
-    return {"figure": str(figure) if ".png" in endings else None} | arrays
+    """Name the files of a photograph: its figure, None if there is none, and page and arrays if they were asked for."""
+    others = {"page": ".html", "arrays": ".npz"}
+    written = {name: str(figure.with_suffix(ending)) for name, ending in others.items() if ending in endings}
+    return {"figure": str(figure) if ".png" in endings else None} | written
 
 
 def _figure_names(photographs: Sequence[Path], out: Path, suffix: str) -> list[Path]:

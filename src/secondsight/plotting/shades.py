@@ -31,16 +31,27 @@ def normalise(values: NDArray[np.floating], percentile: float = PERCENTILE) -> A
         array([[0.   , 0.25 ],
                [0.125, 1.   ]])
     """
-    sums: Array = np.abs(np.asarray(values, dtype=np.float64))
-    if sums.ndim > 2:
-        sums = sums.reshape(-1, *sums.shape[-2:]).sum(0)
-    sums = np.atleast_2d(sums)
-    cap = np.percentile(sums, percentile)
-    if cap == 0 and sums.any():
-        cap = np.percentile(sums[sums > 0], percentile)
+    sums = magnitudes(values)
+    cap = brightest(sums, percentile)
     if cap == 0:
         return np.zeros_like(sums)
     return np.minimum(sums / cap, 1.0)
+
+
+def magnitudes(values: NDArray[np.floating]) -> Array:
+    """Sum absolute values over channels. The result has two dimensions."""
+    sums: Array = np.abs(np.asarray(values, dtype=np.float64))
+    if sums.ndim > 2:
+        sums = sums.reshape(-1, *sums.shape[-2:]).sum(0)
+    return np.atleast_2d(sums)
+
+
+def brightest(sums: Array, percentile: float = PERCENTILE) -> float:
+    """Find the value from which on `normalise` gives the brightest shade; 0 where all are zero."""
+    cap = np.percentile(sums, percentile)
+    if cap == 0 and sums.any():
+        cap = np.percentile(sums[sums > 0], percentile)
+    return float(cap)
 
 
 def blurred(shades: Array, sigma: float) -> Array:

@@ -194,14 +194,24 @@ class Explanation:
 
         return explanation_figure(self, kind, blur)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the viewer."""
+        from secondsight.viewer.notebook import frame
+        from secondsight.viewer.page import Tab
+
+        return frame([Tab(self)])
+
     def _repr_png_(self) -> bytes:
-        """What a notebook shows."""
+        """What a notebook shows that shows no HTML."""
         from secondsight.plotting.figures import png
 
         return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure (.png) or everything (.npz). Nothing half-written is ever left under that name."""
+        """Write the figure (.png), a page with a slider over lambda1 (.html), or everything (.npz).
+
+        Nothing half-written is ever left under that name.
+        """
         from secondsight.results.storage import save
 
         save(self, path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from secondsight.config import CASO
 from secondsight.results.explanation import (
     Explanation,
@@ -59,3 +61,29 @@ def second_order(method: CASO, angle: float, error: float) -> SecondOrder:
     within = f" (to within {error:.1f})" if error > 1 else ""
     names = f"{method.title} and {method.first_order.title}"
     return SecondOrder(angle, error, f"{verdict}: without sparsity, {names} point {angle:.1f} degrees apart{within}.")
+
+
+def certificate(e: SparseExplanation) -> str:
+    """Say how near the map is proven to be to the best one."""
+    c = e.certificate
+    if not c.gap and c.holds:
+        return "No map has a higher objective than this one."
+    if math.isinf(c.gap):
+        return "Nothing is proven of how near this map is to the best one."
+    return f"The best map's objective is higher than this one's by at most {c.gap:.1e}, or {c.relative_gap:.0e} of it."
+
+
+def basis(e: SparseExplanation) -> str:
+    """Say what the certificate rests on."""
+    if e.certificate.basis == "exact":
+        return "Basis: exact. The map is a closed form."
+    bound = "an upper bound of the Hessian's largest eigenvalue"
+    if e.certificate.basis == "proven":
+        return f"Basis: proven. It rests on {bound} that follows from the whole Hessian."
+    if e.certificate.basis == "probable":
+        failure = f" of at most {e.method.failure:.1g}" if isinstance(e.method, CASO) else ""
+        return f"Basis: probable. It rests on {bound} from a random start, which is wrong with a probability{failure}."
+    return (
+        f"Basis: estimated. It rests on {bound} from what the products with it have shown, with a margin. "
+        "Experience stands behind that, no theorem."
+    )

@@ -32,6 +32,9 @@ from secondsight.results.record_schema import Arrays, RecordReader, RecordWriter
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FILES = "a name that ends in .png, .html or .npz"
+"""What `save` writes."""
+
 FORMAT = 6
 """Version of the NPZ files: raised whenever older files cannot be read any more."""
 
@@ -52,15 +55,19 @@ MOST_RECORD = 2**26
 
 
 def save(e: Explanation, path: str | os.PathLike[str]) -> None:
-    """Write the figure of a result (.png) or everything (.npz)."""
-    path = file_name("path", path, "a name that ends in .png or .npz")
+    """Write the figure of a result (.png), a page that moves (.html), or everything (.npz)."""
+    path = file_name("path", path, FILES)
     if path.suffix.lower() == ".png":
         save_figure(e.figure(), path)
     elif path.suffix.lower() == ".npz":
         arrays = packed(e)
         write_whole(path, lambda file: np.savez_compressed(file, **arrays))
+    elif path.suffix.lower() == ".html":
+        from secondsight.viewer.page import Tab, save_page
+
+        save_page(path, [Tab(e)])
     else:
-        raise InputError("path", "a name that ends in .png or .npz", repr(str(path)))
+        raise InputError("path", FILES, repr(str(path)))
 
 
 def load(path: str | os.PathLike[str]) -> Explanation:

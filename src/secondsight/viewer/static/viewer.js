@@ -1,0 +1,261 @@
+// The viewer: results on a stage, a slider over lambda1, and what is to be read beside them.
+import { aboutCard, certificateCard, secondOrderCard } from "./cards.js";
+import { bytesOf } from "./decode.js";
+import { settingsOf, writeFragment } from "./fragment.js";
+import { legend } from "./legend.js";
+import { Lens } from "./lens.js";
+import { el, save, tabs, themeSwitch } from "./page_parts.js";
+import { PathChart } from "./path_chart.js";
+import { picturePng } from "./png.js";
+import { Result } from "./result.js";
+import { readPhotograph, Stage } from "./stage.js";
+import { Toolbar } from "./toolbar.js";
+import { percent, proofOf, short } from "./words.js";
+
+const START = {
+  method: 0,
+  point: null, // the number of a map of the path; null: the chosen map
+  kind: "groups",
+  signed: false,
+  colours: "inferno",
+  signedColours: "berlin",
+  opacity: 1,
+  all: false,
+  shows: "overlay",
+};
+const NARROW = 720; // dots: on a narrower screen one result is shown at first
+const HINT = "Point at a picture for its values. Wheel, pinch or + and - zoom, drag moves, arrow keys go from pixel to pixel.";
+
+/** Shows results in an element. `page`: name, photographs, colours, results, and whether the address has settings. */
+export class Viewer {
+  constructor(root, page) {
+    this.page = page;
+    this.root = root;
+    this.results = page.results.map((one) => new Result(one));
+    this.state = { ...START, method: page.first ?? 0, all: page.results.length > 1 && innerWidth > NARROW };
+    this.defaults = { ...this.state };
+    this.photographs = new Map();
+    const tables = Object.entries(page.colours).map(([use, maps]) => [
+      use,
+      Object.fromEntries(Object.entries(maps).map(([name, table]) => [name, bytesOf(table)])),
+    ]);
+    this.lens = new Lens((what, byKeys) => this.#lensMoved(what, byKeys));
+    this.stage = new Stage(this.lens, Object.fromEntries(tables));
+    this.path = new PathChart((k) => this.set({ point: k }));
+    this.#build();
+    this.resized = new ResizeObserver(() => this.#redraw("fit"));
+    this.resized.observe(this.stage.element);
+    if (page.address) {
+      this.#readAddress();
+      addEventListener("hashchange", () => (this.#readAddress(), this.set({})));
+    }
+    this.started = this.set({});
+  }
+
+  get result() {
+    return this.results[this.state.method];
+  }
+
+  /** The map that a result shows. In a row the others follow the one that is picked: to as many zeros. */
+  pointOf = (result) => {
+    const own = this.result.data;
+    const k = Math.min(this.state.point ?? own.chosen, own.points.length - 1);
+    if (result === this.result) return k;
+    return k === own.chosen ? result.data.chosen : result.nearest(own.points[k].sparsity);
+  };
+
+  /** Change settings, and show what follows from them. */
+  async set(changes) {
+    Object.assign(this.state, changes);
+    const shown = this.state.all ? this.results : [this.result];
+    for (const result of shown) {
+      if (!result.has(this.state.kind) || !result.image) await this.#open(result);
+    }
+    const layout = `${this.state.all ? `all ${this.state.shows}` : this.state.method}`;
+    if (layout !== this.layout) {
+      this.layout = layout;
+      this.#layOut();
+    }
+    this.#redraw("paint");
+  }
+
+  async #open(result) {
+    await result.ready(this.state.kind);
+    if (!result.data.picture) return (result.image = true);
+    const key = result.photograph;
+    if (!this.photographs.has(key)) {
+      this.photographs.set(key, await readPhotograph(this.page.photographs[key], result.data.width, result.data.height));
+    }
+    return Object.assign(result, this.photographs.get(key));
+  }
+
+  #layOut() {
+    const { picture } = this.result.data;
+    const maps = (shows) => this.results.map((result) => ({ result, shows }));
+    const photograph = { result: this.result, shows: "photograph" };
+    if (this.state.all) this.stage.set(picture ? [photograph, ...maps(this.state.shows)] : maps("map"));
+    else {
+      const single = (shows) => ({ result: this.result, shows });
+      this.stage.set(picture ? [photograph, single("map"), single("overlay")] : [single("map")]);
+    }
+    this.stage.element.classList.toggle("many", this.state.all);
+    this.stage.panes.forEach(({ result, shows, pane }) => {
+      const i = this.results.indexOf(result);
+      if (this.state.all && shows !== "photograph") pane.element.addEventListener("pointerdown", () => this.set({ method: i }));
+    });
+  }
+
+  /** Draw with the next picture of the screen: "paint" maps anew, "fit" them to the window, or only "draw" them. */
+  #redraw(what) {
+    this.due = [...(this.due ?? []), what];
+    if (this.due.length > 1) return;
+    requestAnimationFrame(() => {
+      const due = this.due;
+      this.due = null;
+      if (!this.result.data || !this.layout) return;
+      const scale = this.stage.panes[0].pane.scale;
+      if (due.includes("fit")) this.stage.fit();
+      const look = this.state;
+      if (due.includes("paint") || due.includes("fit") || scale !== this.scale) {
+        this.scale = this.stage.panes[0].pane.scale;
+        this.stage.paint(look, this.pointOf);
+      } else this.stage.draw(look, this.pointOf);
+      if (due.includes("paint")) this.#write();
+      this.#writeCursor();
+    });
+  }
+
+  #lensMoved(what, byKeys) {
+    this.byKeys = byKeys;
+    this.#redraw("draw");
+    if (what === "lens") this.#writeAddress();
+    if (what === "lens" && this.zoomed) this.zoomed.textContent = `${this.lens.zoom.toFixed(this.lens.zoom < 9.95 ? 1 : 0)}×`;
+  }
+
+  /** Write everything that is text. */
+  #write() {
+    const { data } = this.result;
+    const k = this.pointOf(this.result);
+    const proof = proofOf(data, k);
+    this.heading.textContent = data.heading;
+    this.facts.textContent = [this.result.facts(), this.page.name].filter(Boolean).join(" · ");
+    this.path.show(data, k);
+    this.tabs?.show(this.state.method);
+    this.now.replaceChildren(
+      ...(data.points.length > 1 ? [el("strong", {}, `λ₁ = ${short(data.points[k].lambda1)}`)] : []),
+      el("span", {}, `${percent(data.points[k].sparsity)} of ${data.unit} zero`),
+      el("span", { class: `badge ${proof.state}` }, proof.text),
+    );
+    this.toChosen.hidden = data.points.length < 2 || k === data.chosen;
+    for (const { result, shows, pane } of this.stage.panes) {
+      if (shows === "photograph") continue;
+      const point = this.pointOf(result);
+      const picked = this.state.all && result === this.result;
+      pane.element.classList.toggle("picked", picked);
+      const alone = shows === "map" ? "The map" : "The map on the photograph";
+      pane.caption.replaceChildren(
+        ...(this.state.all ? [result.caption(point), el("small", {}, proofOf(result.data, point).text)] : [alone]),
+        shows === "map" && !this.state.all ? this.#legend(result, point) : "",
+      );
+      pane.canvas.setAttribute("aria-label", `${result.caption(point)}, ${shows}`);
+    }
+    if (this.carded !== `${this.state.method} ${k === data.chosen}`) {
+      this.carded = `${this.state.method} ${k === data.chosen}`;
+      this.cards.replaceChildren(
+        certificateCard(data, () => this.set({ point: null }), k === data.chosen),
+        secondOrderCard(data),
+        aboutCard(data),
+      );
+    }
+    this.toolbar.show(this.state, data, this.results.length);
+    this.npz.hidden = !data.archive;
+    this.#writeAddress();
+  }
+
+  #legend(result, point) {
+    const { signed, kind } = this.state;
+    const most = result.data.shades[result.kind(kind)].brightest[point];
+    if (!result.data.picture) return `blue: for the class, red: against it; the longest bar is ${short(most)}`;
+    return legend(this.stage.coloursOf(this.state), signed, most, result.data.against);
+  }
+
+  #writeCursor() {
+    const { cursor, pane } = this.lens;
+    const result = this.stage.panes.find((one) => one.pane === pane && one.shows !== "photograph")?.result ?? this.result;
+    const text = cursor ? result.words(this.state.kind, this.pointOf(result), cursor) : HINT;
+    this.readout.textContent = text;
+    // Screen readers hear what keys ask for, not each move of a mouse.
+    if (this.byKeys && cursor) this.spoken.textContent = text;
+  }
+
+  #build() {
+    this.heading = el("h1");
+    this.facts = el("p", { class: "facts" });
+    this.npz = el("button", { type: "button", onclick: () => this.#saveArchive() }, "NPZ");
+    this.now = el("p", { class: "now-words" });
+    this.toChosen = el("button", { type: "button", onclick: () => this.set({ point: null }) }, "Back to the chosen map");
+    this.readout = el("p", { class: "readout" });
+    this.spoken = el("p", { class: "unseen", "aria-live": "polite" });
+    this.cards = el("div", { class: "cards" });
+    this.toolbar = new Toolbar((changes) => this.set(changes), this.lens, Object.keys(this.page.colours.magnitude), Object.keys(this.page.colours.sign));
+    this.zoomed = this.toolbar.zoomed;
+    const several = this.results.length > 1;
+    this.tabs = several ? tabs("Methods", this.results.map((one) => one.title), (method) => this.set({ method })) : null;
+    const png = el("button", { type: "button", onclick: () => this.#savePng() }, "PNG");
+    const files = el("div", { class: "actions", role: "group", "aria-label": "Save" }, el("span", {}, "Save"), png, this.npz);
+    this.root.replaceChildren(
+      el(
+        "main",
+        { class: "viewer" },
+        el("header", {}, el("div", {}, this.heading, this.facts), files, themeSwitch()),
+        this.tabs?.element,
+        this.toolbar.element,
+        this.stage.element,
+        this.readout,
+        this.spoken,
+        el("section", { class: "walk", "aria-label": "Path of lambda1" }, el("div", { class: "now" }, this.now, this.toChosen), this.path.element),
+        this.cards,
+      ),
+    );
+  }
+
+  #readAddress() {
+    const { zoom, x, y, ...settings } = settingsOf(location.hash);
+    const inside = (k, count) => (Number.isInteger(k) && k >= 0 && k < count ? k : 0);
+    this.state = { ...this.defaults, ...settings };
+    this.state.method = inside(this.state.method, this.results.length);
+    if (!Number.isInteger(this.state.point) || this.state.point < 0) this.state.point = null;
+    for (const [use, name] of [["magnitude", "colours"], ["sign", "signedColours"]]) {
+      if (!Object.hasOwn(this.page.colours[use], this.state[name])) this.state[name] = START[name];
+    }
+    if (!["map", "overlay"].includes(this.state.shows)) this.state.shows = START.shows;
+    this.state.opacity = Math.min(Math.max(Number(this.state.opacity), 0), 1);
+    this.lens.set(zoom ?? 1, x ?? 0.5, y ?? 0.5);
+  }
+
+  #writeAddress() {
+    if (!this.page.address) return;
+    const { zoom, x, y } = this.lens;
+    const lens = zoom > 1 ? { zoom, x, y } : {};
+    clearTimeout(this.writing);
+    // Browsers refuse to write the address many times a second.
+    this.writing = setTimeout(() => writeFragment({ ...this.state, ...lens }, this.defaults), 200);
+  }
+
+  #saveArchive() {
+    const bytes = bytesOf(this.result.data.archive);
+    save(new Blob([bytes], { type: "application/octet-stream" }), `${this.#fileName()}.npz`);
+  }
+
+  async #savePng() {
+    const words = `${this.result.data.heading}, ${this.result.facts()}`;
+    const title = this.state.all ? words : `${words}, ${this.result.caption(this.pointOf(this.result))}`;
+    save(await picturePng(title, this.stage.panes.map(({ pane }) => [pane.canvas, pane.caption.textContent])), `${this.#fileName()}.png`);
+  }
+
+  #fileName() {
+    const stem = (this.page.name || "map").replace(/\.[^.]*$/, "");
+    const method = this.state.all && this.results.length > 1 ? "compared" : this.result.data.summary.method;
+    return `${stem}-${method}`.replace(/[^\p{L}\p{N}._-]+/gu, "_");
+  }
+}
