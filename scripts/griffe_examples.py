@@ -1,4 +1,4 @@
-"""Let mkdocstrings show "Example:" in docstrings as an example, as it does "Examples:", and not as a box of quotations."""
+"""Let mkdocstrings show "Example:" in docstrings as it shows "Examples:", and not as a box of quotations."""
 
 from __future__ import annotations
 

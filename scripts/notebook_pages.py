@@ -1,10 +1,12 @@
 """Run the notebooks of examples/ and write them with what they show to docs/examples/.
 
-python -m scripts.notebook_pages [NAME...]
+python -m scripts.notebook_pages [NAME...]          # by default all
+python -m scripts.notebook_pages --check [NAME...]  # write nothing; exit with 1 if a page says something else
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import io
 import sys
@@ -52,8 +54,8 @@ def page(notebook: Any, name: str) -> tuple[str, list[bytes]]:
             continue
         parts.append(f"```python\n{cell.source}\n```")
         for output in cell.get("outputs", []):
-            if output.output_type == "error":
-                raise RuntimeError(output.evalue)
+            if output["output_type"] == "error":
+                raise RuntimeError(output["evalue"])
             shown = output.get("data", {})
             if "image/png" in shown:
                 pictures.append(base64.b64decode(shown["image/png"]))
@@ -74,24 +76,44 @@ def source_only(text: str) -> list[str]:
     return kept
 
 
-def main() -> None:
-    """Write the pages that are named; by default all."""
-    PAGES.mkdir(exist_ok=True)
-    for example in sorted(EXAMPLES.glob("*.py")):
-        name = example.stem
-        if sys.argv[1:] and name not in sys.argv[1:]:
-            continue
-        text, pictures = page(run(example), name)
-        for old in PAGES.glob(f"{name}-[0-9].png"):
-            old.unlink()
-        for number, picture in enumerate(pictures, 1):
-            with Image.open(io.BytesIO(picture)) as image:
-                small = image.convert("RGB")
-            small.thumbnail((WIDEST, 10 * WIDEST))
-            small.quantize(COLOURS).save(PAGES / f"{name}-{number}.png", optimize=True)
-        (PAGES / f"{name}.md").write_text(text, "utf-8")
-        print(f"{name}: {len(pictures)} pictures")
+def fault(name: str, text: str, pictures: list[bytes]) -> str:
+    """Say how the page that is there differs. Numbers may differ in their last digits from machine to machine."""
+    file = PAGES / f"{name}.md"
+    if not file.exists() or source_only(file.read_text("utf-8")) != source_only(text):
+        return f"{file.name} does not say what the notebook says"
+    if len(list(PAGES.glob(f"{name}-*.png"))) != len(pictures):
+        return f"{file.name} has another number of pictures than the notebook"
+    return ""
+
+
+def write(name: str, text: str, pictures: list[bytes]) -> None:
+    """Write a page and its pictures."""
+    for old in PAGES.glob(f"{name}-*.png"):
+        old.unlink()
+    for number, picture in enumerate(pictures, 1):
+        with Image.open(io.BytesIO(picture)) as image:
+            small = image.convert("RGB")
+        small.thumbnail((WIDEST, 10 * WIDEST))
+        small.quantize(COLOURS).save(PAGES / f"{name}-{number}.png", optimize=True)
+    (PAGES / f"{name}.md").write_text(text, "utf-8")
+
+
+def main() -> int:
+    """Write or check the pages that are named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--check", action="store_true")
+    asked = parser.parse_args()
+    found = ""
+    for name in asked.names or sorted(file.stem for file in EXAMPLES.glob("*.py")):
+        made = page(run(EXAMPLES / f"{name}.py"), name)
+        if not asked.check:
+            write(name, *made)
+        elif wrong := fault(name, *made):
+            print(f"{wrong}: run python -m scripts.notebook_pages {name}", file=sys.stderr)
+            found = wrong
+    return bool(found)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

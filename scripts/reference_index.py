@@ -37,7 +37,11 @@ class Entry:
         return pkgutil.resolve_name(f"{module}:{name}")
 
 
-METHOD_MEMBERS = "[from_string, to_json, from_json, changed, has, with_options, options, defaults]"
+METHOD = Entry(
+    "Method",
+    "secondsight.config.Method",
+    "[from_string, to_json, from_json, changed, has, with_options, options, defaults]",
+)
 
 FUNCTIONS = (
     Entry("explain", "secondsight.api.explain"),
@@ -68,7 +72,7 @@ RESULTS = (
     Entry("Entry", "secondsight.comparison.Entry", "[summary]"),
     Entry("Sweep", "secondsight.path_sweep.Sweep", "[summaries, figure, save]"),
     Entry("StoredRun", "secondsight.runs.stored_run.StoredRun", PUBLIC),
-    Entry("Standing", "secondsight.runs.standing.Standing", PUBLIC),
+    Entry("Standing", "secondsight.runs.standing.Standing", "[seconds, seconds_left]"),
 )
 
 INTERNAL = """Not in `secondsight` itself: most programs use [`InputHessian`](InputHessian.md), which chooses such a

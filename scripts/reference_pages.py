@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from scripts.reference_index import ERRORS, FUNCTIONS, METHOD_MEMBERS, OPERATORS, RESULTS, Entry
+from scripts.reference_index import ERRORS, FUNCTIONS, METHOD, OPERATORS, RESULTS, Entry
 
 from secondsight.cli import command_for
 from secondsight.config import METHODS, Method, described
@@ -43,7 +43,7 @@ def pages() -> Pages:
     """Make all pages."""
     made = {f"methods/{name}.md": method_page(method) for name, method in METHODS.items()}
     made["methods/index.md"] = options_page()
-    made["methods/method.md"] = object_page(Entry("Method", "secondsight.config.Method", members=METHOD_MEMBERS))
+    made["methods/method.md"] = object_page(METHOD)
     for folder, entries in (("functions", FUNCTIONS), ("results", RESULTS), ("operators", OPERATORS)):
         made |= {f"{folder}/{entry.file}.md": object_page(entry) for entry in entries}
     made |= {f"commands/{name}.md": command_page(name) for name in command_for([]).commands}

@@ -82,8 +82,8 @@ TIMES_INPUT = (
 class Method:
     """The base of all configs.
 
-    A config is frozen. Two configs with the same options are equal. `repr` writes Python that can be pasted, and `str` the
-    short string that `from_string` and the command line read.
+    A config is frozen. Two configs with the same options are equal. `repr` writes Python that can be pasted, and `str`
+    the short string that `from_string` and the command line read.
 
     Attributes:
         name: the method in one word, as strings and the command line have it.
@@ -365,8 +365,8 @@ class CAFO(Method):
     \max_D\; g^\top D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
     $$
 
-    g is the gradient of the loss. The map has a closed form, so its certificate is exact: the gradient, with the part below
-    lambda1 taken off, over 2 lambda2. With groups, norms of groups take the place of absolute values.
+    g is the gradient of the loss. The map has a closed form, so its certificate is exact: the gradient, with lambda1
+    taken off its absolute values, over 2 lambda2. With groups, norms of groups take the place of absolute values.
 
     Example:
         >>> import torch
@@ -442,8 +442,8 @@ class CASO(CAFO):
     \max_D\; g^\top D + \tfrac12 D^\top H D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
     $$
 
-    g is the gradient of the loss, H its Hessian, and lambda2 = L/2 + c1 with L the largest eigenvalue of H. The map comes
-    with a certificate: an upper bound of how far it is from the optimum.
+    g is the gradient of the loss, H its Hessian, and lambda2 = L/2 + c1 with L the largest eigenvalue of H. The map
+    comes with a certificate: an upper bound of how far it is from the optimum.
 
     Example:
         >>> import torch
@@ -586,8 +586,8 @@ class SmoothCASO(CASO, SmoothMap):
     \max_D\; \bar g^\top D + \tfrac12 D^\top \bar H D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
     $$
 
-    with the gradient and the Hessian averaged over the copies. One sparse problem is solved for all copies, and its map has
-    a certificate. An average of the maps of single copies would be less sparse.
+    with the gradient and the Hessian averaged over the copies. One sparse problem is solved for all copies, and its map
+    has a certificate. An average of the maps of single copies would be less sparse.
 
     Example:
         >>> import torch

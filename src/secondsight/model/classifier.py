@@ -71,7 +71,7 @@ class Classifier:
         piecewise_linear: whether the logits are piecewise linear in the input. It is believed without a check. None:
             found out at each input from the operations that the network runs.
 
-    Examples:
+    Example:
         >>> model = Classifier(nn.Linear(4, 3), input_shape=(4,), labels=["setosa", "versicolor", "virginica"])
         >>> model(torch.zeros(2, 4)).shape
         torch.Size([2, 3])
@@ -337,7 +337,17 @@ class Classifier:
         )
 
     def split(self, delta: Tensor) -> tuple[Tensor, ...]:
-        """Take a flat map (or input) apart into the parts of a network of several inputs."""
+        """Take a flat map (or input) apart into the parts of a network of several inputs.
+
+        Args:
+            delta: the map, as `e.delta` has it.
+
+        Returns:
+            Its parts, in the shapes of `input_shape`. For a network of one input the map alone.
+
+        Raises:
+            InputError: if the shape is not that of a map.
+        """
         require_dense("delta", delta)
         if self._joined is None:
             return (delta,)
