@@ -23,7 +23,10 @@ test: $(DEV) ## What CI runs: linters, types, direction of imports, tests, and a
 	$(BIN)/pytest -n 2
 	scripts/check_wheel.sh
 
-test-all: test site-check ## Also the slow tests, and the built site in a browser
+# Ray and the other readers of a run's files take 800 MB, so `make test` does without them.
+test-all: test site-check ## Also the slow tests, the built site in a browser, and runs on Ray
+	$(PIP) -e '.[dev-all]'
+	$(BIN)/pytest -n 2 tests/test_run_readers.py
 	$(BIN)/pytest -n 2 -m slow
 
 site-check: $(DEV) ## Build the site; check its links, search and accessibility; write screenshots to out/site (needs chromium)

@@ -18,7 +18,7 @@ from cases import PIECEWISE_LINEAR, lively
 from reference import DenseOperator, gauss_newton
 from secondsight.optim.caso import CasoSolver
 from secondsight.optim.eigenvalue_bounds import Estimated, Probable
-from secondsight.optim.extreme_eigenvalues import explore
+from secondsight.optim.extreme_eigenvalues import Search, explore
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.penalties import L1
@@ -54,7 +54,7 @@ def test_a_probable_bound_is_above_the_largest_eigenvalue(
         values[1::2] *= -1
     g, h = spectrum(values, seed, hidden)
     bound, basis = Probable(1e-6), KrylovBasis(g)
-    bound.explore(DenseOperator(h, psd=not indefinite), g, basis, margin, seed)
+    bound.explore(DenseOperator(h, psd=not indefinite), g, basis, Search(margin, seed))
     found = bound.at(basis, not indefinite, lambda2=60.0)
     assert found.top >= 100 * (1 - 1e-12)
     if math.isfinite(found.top):
@@ -64,7 +64,7 @@ def test_a_probable_bound_is_above_the_largest_eigenvalue(
 def test_a_probable_bound_is_tight_where_one_eigenvalue_stands_out() -> None:
     g, h = spectrum(decaying(400, 100.0, 0.5), seed=0)
     bound, basis = Probable(0.01), KrylovBasis(g)
-    bound.explore(DenseOperator(h, psd=True), g, basis, margin, seed=0)
+    bound.explore(DenseOperator(h, psd=True), g, basis, Search(margin, seed=0))
     assert 100 <= bound.at(basis, True, 60.0).top <= 105
     assert len(basis) <= 12
 
@@ -77,7 +77,7 @@ def test_a_probable_bound_fails_no_more_often_than_it_says() -> None:
     for seed in range(200):
         g, h = spectrum(values, seed, hidden=1)
         bound, basis = Probable(0.2), KrylovBasis(g)
-        bound.explore(DenseOperator(h, psd=True), g, basis, lambda top: 1.0, seed)
+        bound.explore(DenseOperator(h, psd=True), g, basis, Search(lambda top: 1.0, seed))
         wrong += bound.at(basis, True, 1.0).top < 1.1 * (1 - 1e-12)
     assert wrong <= 0.2 * 200
 
@@ -86,9 +86,9 @@ def test_the_random_start_does_not_depend_on_the_probe() -> None:
     """torch's generators look at 32 bits of a seed."""
     g, h = spectrum(decaying(60, 1.0, 0.9), seed=1)
     basis, bound = KrylovBasis(g), Probable(0.5)
-    bound.explore(DenseOperator(h, psd=True), g, basis, lambda top: 0.0, seed=3)
+    bound.explore(DenseOperator(h, psd=True), g, basis, Search(lambda top: 0.0, seed=3))
     first = KrylovBasis(g)
-    explore(DenseOperator(h, psd=True), g, first, lambda top: 0.0, seed=3)
+    explore(DenseOperator(h, psd=True), g, first, Search(lambda top: 0.0, seed=3))
     start = basis.vectors[len(first)]
     assert len(basis) > len(first)
     assert abs(float(start @ torch.randn(60, generator=torch.Generator().manual_seed(3)).double())) < 5.0
@@ -97,7 +97,7 @@ def test_the_random_start_does_not_depend_on_the_probe() -> None:
 def test_an_estimate_has_a_margin_of_half_of_what_is_left() -> None:
     g, h = spectrum(decaying(80, 100.0, 0.4), seed=2)
     basis = KrylovBasis(g)
-    found = explore(DenseOperator(h, psd=True), g, basis, margin, seed=0)
+    found = explore(DenseOperator(h, psd=True), g, basis, Search(margin, seed=0))
     bounds = Estimated().at(basis, True, lambda2=60.0)
     assert bounds.top == pytest.approx((found.top_bound + 120) / 2)
 
@@ -122,7 +122,7 @@ def test_rounding_does_not_grow_from_step_to_step() -> None:
     values[:40] = torch.linspace(700, 695, 40, dtype=torch.float64)
     g, h = spectrum(values, seed=0)
     basis = KrylovBasis(g)
-    explore(DenseOperator(h, psd=True), g, basis, lambda top: 1e-9, seed=0)
+    explore(DenseOperator(h, psd=True), g, basis, Search(lambda top: 1e-9, seed=0))
     assert len(basis) >= 4
     assert float((basis.vectors @ h - basis.products).abs().max()) <= 1e-9
     factor = basis.factor()
@@ -147,7 +147,7 @@ def test_the_rounding_of_products_is_measured(share: float) -> None:
     for seed in range(10):
         g, h = spectrum(decaying(200, 50.0, 0.7), seed)
         basis = KrylovBasis(g)
-        explore(Rounded(h, share), g, basis, margin, seed)
+        explore(Rounded(h, share), g, basis, Search(margin, seed))
         assert 0.3 * share <= basis.measured_rounding() <= 50 * share
 
 

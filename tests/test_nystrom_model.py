@@ -11,7 +11,7 @@ from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.nystrom_model import NystromModel
 from secondsight.optim.penalties import L1
 from secondsight.optim.problem import Problem
-from secondsight.optim.semismooth_newton import semismooth_newton
+from secondsight.optim.semismooth_newton import Threshold, semismooth_newton
 from secondsight.optim.small_matrices import inner_products
 
 SIZE = 301
@@ -38,7 +38,8 @@ def test_entries_that_are_left_out_are_zero(seed: int, error: float, monkeypatch
         for share in (0.9, 0.7, 0.5, 0.3, 0.6, 0.1, 0.01):
             delta = model.solve(share * largest).delta
             start = torch.zeros(len(model.factor), dtype=torch.float64)
-            whole = semismooth_newton(problem.gradient, model.factor, model.a, share * largest, start, L1())[1]
+            threshold = Threshold(problem.gradient, model.factor, share * largest, L1())
+            whole = semismooth_newton(threshold, model.a, start).delta
             torch.testing.assert_close(delta, whole, rtol=1e-8, atol=1e-12)
             # Far from the solution of the next round: those of other values of lambda1.
             guesses[(1.1 - share) * largest] = delta

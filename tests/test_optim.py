@@ -19,7 +19,7 @@ from secondsight.optim.cafo import cafo_solver
 from secondsight.optim.caso import CasoSolver
 from secondsight.optim.duality_gap import duality_gap
 from secondsight.optim.eigenvalue_bounds import Bounds, Proven
-from secondsight.optim.extreme_eigenvalues import explore
+from secondsight.optim.extreme_eigenvalues import Search, explore
 from secondsight.optim.fista import Iterate, fista
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.lambda_choice import PAPER_START, FixedRule, KneeRule, LambdaRule, PaperRule
@@ -28,7 +28,7 @@ from secondsight.optim.path import Path
 from secondsight.optim.penalties import L1, Penalty
 from secondsight.optim.problem import C1, Problem
 from secondsight.optim.second_order_angle import angle_without_penalty
-from secondsight.optim.semismooth_newton import semismooth_newton
+from secondsight.optim.semismooth_newton import Threshold, semismooth_newton
 
 AUTO = KneeRule((0.75, 1.0), points=16, smallest=0.01)
 PAPER = PaperRule((0.75, 1.0), PAPER_START)
@@ -303,7 +303,7 @@ def test_random_probe_finds_an_eigenvector_orthogonal_to_the_gradient() -> None:
     g, u = torch.zeros(d, dtype=torch.float64), torch.zeros(d, dtype=torch.float64)
     g[:10], u[10:20] = 1.0, 1 / math.sqrt(10)
     h = 5 * torch.outer(g, g) / 10 + 50 * torch.outer(u, u)
-    spectrum = explore(DenseOperator(h, psd=True), g, KrylovBasis(g), lambda _: 20.0, seed=0)
+    spectrum = explore(DenseOperator(h, psd=True), g, KrylovBasis(g), Search(lambda _: 20.0, seed=0))
     assert spectrum.top == pytest.approx(50, rel=1e-3)
 
 
@@ -343,7 +343,9 @@ def test_newton_is_exact_also_at_the_edge_of_concavity(seed: int, lambda1: float
     values, vectors = torch.linalg.eigh(problem.h)
     factor = (vectors * values.clamp(min=0).sqrt()).T
     a = problem.top * (1 + edge)
-    z, delta, _ = semismooth_newton(problem.g, factor, a, lambda1, torch.zeros(60, dtype=torch.float64), L1())
+    z, delta, _ = semismooth_newton(
+        Threshold(problem.g, factor, lambda1, L1()), a, torch.zeros(60, dtype=torch.float64)
+    )
     assert (z - factor @ delta).norm() <= 1e-6 * (1 + z.norm())
     w = problem.g - a * delta + problem.h @ delta
     active = delta != 0

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
 
 from secondsight.errors import SecondsightError, shown
+from secondsight.model.failures import is_broken_device, is_out_of_memory
 
 T = TypeVar("T")
 """What explaining an input gives."""
 
 Explain = Callable[[Sequence[Any]], Sequence[T]]
 """From inputs to their results, in one call."""
-
-NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|Unable to allocate", re.IGNORECASE)
-"""What torch and numpy say where memory runs out, on the devices that have no error of their own for it."""
-
-BROKEN_DEVICE = re.compile(r"(CUDA|HIP|MPS|XPU) error")
-"""What torch says of a device that will not compute any more before the process ends."""
 
 
 class FaultTolerant(Generic[T]):
@@ -66,15 +60,3 @@ class FaultTolerant(Generic[T]):
             torch.cuda.empty_cache()
         self.size = max(1, len(inputs) // 2)
         return self.explain_each(inputs)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, of whatever device."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
-
-
-def is_broken_device(error: BaseException) -> bool:
-    """Whether every further computation of this process would fail, too."""
-    return isinstance(error, RuntimeError) and not is_out_of_memory(error) and bool(BROKEN_DEVICE.search(str(error)))

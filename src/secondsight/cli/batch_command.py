@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -56,6 +56,24 @@ def batch(
             show_default="128",
         ),
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(metavar="local|ray", help="This process, or processes of Ray, on this machine or on a cluster."),
+    ] = "local",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Processes of Ray.", show_default="one for each GPU, or each core without GPUs"
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|HOST:PORT",
+            help="A cluster of Ray whose nodes all see RUN and the photographs.",
+            show_default="one is started for the run",
+        ),
+    ] = None,
     seed: options.Seed = 0,
     preset: options.Preset = "none",
     model: options.Model = zoo.DEFAULT,
@@ -88,6 +106,9 @@ def batch(
                 store_path=path,
                 retry_errors=retry_errors,
                 chunk=chunk or IN_A_FILE,
+                engine=cast("Any", engine),
+                workers=workers,
+                address=address,
                 progress=progress,
             )
     except KeyboardInterrupt:

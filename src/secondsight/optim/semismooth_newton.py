@@ -8,12 +8,14 @@ U'U; its gradient z - U D(z) vanishes where D(z) is optimal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from secondsight.optim.penalties import Penalty, Shrunk
+from secondsight.optim.penalties import Penalty
 from secondsight.optim.small_matrices import identity
 
 MAX_STEPS = 60
@@ -43,7 +45,7 @@ class Solved(NamedTuple):
 
     Attributes:
         z: the solution in as many unknowns as U has rows.
-        delta: the map D(z).
+        delta: the map D(z), without its settled entries.
         product: U D(z), nearly z.
     """
 
@@ -52,24 +54,88 @@ class Solved(NamedTuple):
     product: Tensor
 
 
-def semismooth_newton(
-    gradient: Tensor, factor: Tensor, a: float, lambda1: float, start: Tensor, penalty: Penalty
-) -> Solved:
-    """Minimise phi by Newton steps with an Armijo line search."""
+@dataclass(frozen=True)
+class Settled:
+    """Entries that are not zero, with signs that are known: there S(y)_i = y_i - lambda1 sign_i =: h_i + (U'w)_i.
+
+    Attributes:
+        square: |h|^2.
+        pull: U h.
+        gram: UU' of their columns.
+    """
+
+    square: float
+    pull: Tensor
+    gram: Tensor
+
+
+class Response(NamedTuple):
+    """S(y) at one y = g + U'w.
+
+    Attributes:
+        value: S(y), without its settled entries.
+        product: U S(y).
+        energy: 2a Psi*(y).
+        curvature: computes U J U', where J is the derivative of S at y.
+    """
+
+    value: Tensor
+    product: Tensor
+    energy: float
+    curvature: Callable[[], Tensor]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """w -> U S(g + U'w, lambda1).
+
+    Attributes:
+        gradient: g.
+        factor: U.
+        lambda1: the weight of the penalty.
+        penalty: gives S.
+        settled: what the entries add that are not in g and the columns of U. Entries that stay zero add nothing.
+    """
+
+    gradient: Tensor
+    factor: Tensor
+    lambda1: float
+    penalty: Penalty
+    settled: Settled | None = None
+
+    def at(self, w: Tensor) -> Response:
+        """Compute S where U'w was added to g."""
+        shrunk = self.penalty.shrink(torch.addmv(self.gradient, self.factor.T, w), self.lambda1)
+        product, energy = self.factor @ shrunk.value, float(shrunk.energy)
+        if self.settled is None:
+            return Response(shrunk.value, product, energy, lambda: shrunk.curvature(self.factor))
+        gram, pull = self.settled.gram, self.settled.pull
+        moved = gram @ w
+        energy += self.settled.square + float(w @ (2 * pull + moved))
+        return Response(shrunk.value, product + pull + moved, energy, lambda: gram + shrunk.curvature(self.factor))
+
+
+def semismooth_newton(threshold: Threshold, a: float, start: Tensor) -> Solved:
+    """Minimise phi by Newton steps with an Armijo line search.
+
+    Args:
+        threshold: g, U, lambda1 and S.
+        a: what S is divided by.
+        start: where to start.
+    """
     z = start
-    phi, shrunk = _phi(gradient, factor, a, lambda1, z, penalty)
+    phi, response = _phi(threshold, a, z)
     for _ in range(MAX_STEPS):
-        slope = z - factor @ shrunk.value / a
+        slope = z - response.product / a
         if float(slope @ slope) <= NEGLIGIBLE * abs(phi):
-            return Solved(z, shrunk.value / a, z - slope)
-        hessian = identity(z) - shrunk.curvature(factor) / a
-        step = torch.linalg.solve(hessian, slope)
+            break
+        step = torch.linalg.solve(identity(z) - response.curvature() / a, slope)
         descent = float(slope @ step)
         last = descent <= INVISIBLE * abs(phi)
         t = 1.0
         while True:
             z_new = z - t * step
-            phi_new, shrunk = _phi(gradient, factor, a, lambda1, z_new, penalty)
+            phi_new, response = _phi(threshold, a, z_new)
             if last or phi_new <= phi - ARMIJO * t * descent:
                 break
             t /= 2
@@ -77,46 +143,47 @@ def semismooth_newton(
         z, phi = z_new, phi_new
         if last:
             break
-    delta = shrunk.value / a
-    return Solved(z, delta, factor @ delta)
+    return Solved(z, response.value / a, response.product / a)
 
 
-def saddle_newton(
-    gradient: Tensor, rows: Tensor, middle: Tensor, a: float, lambda1: float, start: Tensor, penalty: Penalty
-) -> Solved | None:
+def saddle_newton(threshold: Threshold, middle: Tensor, a: float, start: Tensor) -> Solved | None:
     """Solve the same for an indefinite Hessian B'TB: find z = B D(z) with D(z) = S(g + B'Tz, lambda1) / a.
 
     phi then has a saddle, so steps are measured by |T (z - B D)|. None: no step made that smaller.
+
+    Args:
+        threshold: g, B in place of U, lambda1 and S.
+        middle: T.
+        a: what S is divided by.
+        start: where to start.
     """
     z = start
-    residual, shrunk = _residual(gradient, rows, middle, a, lambda1, z, penalty)
+    residual, response = _residual(threshold, middle, a, z)
     size, scale = _squares(middle, residual, z)
     for _ in range(MAX_STEPS):
         if size <= NEGLIGIBLE * scale:
             break
-        step = torch.linalg.solve(identity(z) - shrunk.curvature(rows) @ middle / a, residual)
+        step = torch.linalg.solve(identity(z) - response.curvature() @ middle / a, residual)
         t = 1.0
         while True:
             z_new = z - t * step
-            residual, shrunk = _residual(gradient, rows, middle, a, lambda1, z_new, penalty)
+            residual, response = _residual(threshold, middle, a, z_new)
             new_size, new_scale = _squares(middle, residual, z_new)
             if new_size <= (1 - ARMIJO * t) ** 2 * size:
                 break
             # What is left may be rounding.
             if size <= LOST * scale:
-                return Solved(z_new, shrunk.value / a, z_new - residual)
+                return Solved(z_new, response.value / a, response.product / a)
             t /= 2
             if t < SMALLEST_SADDLE_STEP:
                 return None
         z, size, scale = z_new, new_size, new_scale
-    return Solved(z, shrunk.value / a, z - residual)
+    return Solved(z, response.value / a, response.product / a)
 
 
-def _residual(
-    gradient: Tensor, rows: Tensor, middle: Tensor, a: float, lambda1: float, z: Tensor, penalty: Penalty
-) -> tuple[Tensor, Shrunk]:
-    shrunk = penalty.shrink(torch.addmv(gradient, rows.T, middle @ z), lambda1)
-    return z - rows @ shrunk.value / a, shrunk
+def _residual(threshold: Threshold, middle: Tensor, a: float, z: Tensor) -> tuple[Tensor, Response]:
+    response = threshold.at(middle @ z)
+    return z - response.product / a, response
 
 
 def _squares(middle: Tensor, residual: Tensor, z: Tensor) -> tuple[float, float]:
@@ -124,8 +191,6 @@ def _squares(middle: Tensor, residual: Tensor, z: Tensor) -> tuple[float, float]
     return float((middle @ residual).square().sum()), float((middle @ z).square().sum())
 
 
-def _phi(
-    gradient: Tensor, factor: Tensor, a: float, lambda1: float, z: Tensor, penalty: Penalty
-) -> tuple[float, Shrunk]:
-    shrunk = penalty.shrink(torch.addmv(gradient, factor.T, z), lambda1)
-    return float(z @ z) / 2 - float(shrunk.energy) / (2 * a), shrunk
+def _phi(threshold: Threshold, a: float, z: Tensor) -> tuple[float, Response]:
+    response = threshold.at(z)
+    return float(z @ z) / 2 - response.energy / (2 * a), response

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from secondsight.optim.penalties import L1
-from secondsight.optim.semismooth_newton import semismooth_newton
+from secondsight.optim.semismooth_newton import Threshold, semismooth_newton
 from secondsight.paper.finding import Finding
 
 INPUTS = 8
@@ -140,7 +140,9 @@ def _first(factor: Tensor, g: Tensor, fits: Callable[[Tensor], bool]) -> Tensor:
 
 
 def _map(factor: Tensor, g: Tensor, lambda1: float) -> Tensor:
-    return semismooth_newton(g, factor, 2.0, lambda1, torch.zeros(len(factor), dtype=torch.float64), L1())[1]
+    return semismooth_newton(
+        Threshold(g, factor, lambda1, L1()), 2.0, torch.zeros(len(factor), dtype=torch.float64)
+    ).delta
 
 
 def _share(truths: Iterable[bool]) -> float:

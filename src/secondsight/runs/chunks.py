@@ -6,10 +6,11 @@ do not depend on who computes it, or when.
 
 from __future__ import annotations
 
+import copy
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from secondsight.call import Cautions, explain_all
 from secondsight.config import Method
@@ -17,9 +18,13 @@ from secondsight.errors import SecondsightError, shown
 from secondsight.fault_tolerance import FaultTolerant
 from secondsight.model.classifier import Classifier, Target
 from secondsight.model.images import Pixels
+from secondsight.model.network_facts import NetworkFacts
 from secondsight.results.explanation import Explanation
 from secondsight.runs.items import Items, content_hash
 from secondsight.runs.map_columns import Row, result_row, storable
+
+Advance = Callable[[int, int], None]
+"""Called with the number of items that are done since the last call, and how many of them have an error."""
 
 AHEAD = 2
 """Batches that are opened ahead of the one that is explained: more would only take memory."""
@@ -134,19 +139,33 @@ class BatchExplainer:
         """Count the items of a call: fewer than the plan says where memory ran out."""
         return self._calls.size
 
-    def rows(self, batch: Sequence[Opened]) -> list[Row]:
-        """Explain a batch.
+    def chunk_rows(self, chunk: int, batches: Iterator[list[Opened]], advance: Advance) -> list[Row]:
+        """Explain a chunk, whose opened batches come next.
+
+        What was found out about the network is forgotten before: it would depend on the chunks that this process has
+        done, and a run that goes on in another process would round in another way.
 
         Raises:
             SecondsightError: if nothing can be explained, as it seems.
         """
+        known = self.plan.model.facts
+        self.plan.model.facts = NetworkFacts(known.outputs_checked, piecewise_linear=known.piecewise_linear)
+        rows = []
+        for _ in self.plan.batches(chunk):
+            failed = self.failed
+            found = self._rows(next(batches))
+            rows += found
+            advance(len(found), self.failed - failed)
+        return rows
+
+    def _rows(self, batch: Sequence[Opened]) -> list[Row]:
         outcomes = iter(self._calls.explain_each([one for one in batch if one.pixels is not None]))
         rows, errors, results = [], [], []
         for one in batch:
             outcome = None if one.pixels is None else next(outcomes)
             if isinstance(outcome, Explanation):
-                rows.append(one.row | self._noted(result_row(outcome, self.plan.store_path)))
-                results.append(outcome)
+                results.append(self._noted(outcome))
+                rows.append(one.row | result_row(results[-1], self.plan.store_path))
             else:
                 if outcome is not None:
                     errors.append(outcome)
@@ -160,15 +179,22 @@ class BatchExplainer:
         return rows
 
     def _explain(self, inputs: Sequence[Opened]) -> list[Explanation]:
-        plan = self.plan
+        plan, facts = self.plan, copy.deepcopy(self.plan.model.facts)
         pixels, targets = [one.pixels for one in inputs], [one.target for one in inputs]
-        return explain_all(plan.model, pixels, plan.method, targets, plan.seed, None, steady=True)
+        try:
+            return explain_all(plan.model, pixels, plan.method, targets, plan.seed, None, steady=True)
+        except Exception:
+            # One input that fails must not decide how the network is differentiated at the others.
+            plan.model.facts = facts
+            raise
 
-    def _noted(self, row: Row) -> Row:
+    def _noted(self, e: Explanation) -> Explanation:
         """Say where memory made calls smaller, because other calls round in another way."""
-        if self.size < self.plan.batch:
-            row["notes"].append(f"explained {self.size} at a time instead of {self.plan.batch}: memory ran out")
-        return row
+        if self.size == self.plan.batch:
+            return e
+        return replace(
+            e, notes=(*e.notes, f"explained {self.size} at a time instead of {self.plan.batch}: memory ran out")
+        )
 
 
 def in_words(error: Exception) -> str:

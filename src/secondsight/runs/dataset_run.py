@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Literal, TypeAlias
+from collections.abc import Container, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, Protocol, TypeAlias
 
-import torch
-
-from secondsight.call import CHUNK, Cautions
+from secondsight.call import CHUNK
 from secondsight.config import CASO, Method, method_of
-from secondsight.errors import SecondsightWarning
+from secondsight.errors import InputError, SecondsightWarning, shown
 from secondsight.model.classifier import Classifier, Target, require_classifier
 from secondsight.option_types import file_name, flag, one_of, whole
-from secondsight.runs.chunks import BatchExplainer, Plan
+from secondsight.runs.chunks import Advance, Plan, opened
 from secondsight.runs.item_sources import items_of
-from secondsight.runs.local_engine import run_locally
+from secondsight.runs.local_engine import LocalEngine
 from secondsight.runs.run_folder import RunFolder
 from secondsight.runs.run_settings import differences, settings_of, versions
 from secondsight.runs.standing import Report, Standing
@@ -23,8 +23,16 @@ from secondsight.runs.stored_run import StoredRun, open_run
 
 EngineName: TypeAlias = Literal["local", "ray"]
 
-EXACT = ("threads", "device")
-"""What maps depend on in their last bits, beside the versions."""
+
+class Engine(Protocol):
+    """What explains chunks: `LocalEngine` says more."""
+
+    facts: dict[str, Any]
+    size: int
+
+    def run(self, folder: RunFolder, todo: Sequence[int], again: Container[int], advance: Advance) -> None:
+        """Explain chunks, and write each as it is done."""
+
 
 IN_A_FILE = 128
 """Items of a chunk, by default: files of some megabytes. A run that is cut short loses the chunk that it was at."""
@@ -44,6 +52,8 @@ def run(
     retry_errors: bool = False,
     chunk: int = IN_A_FILE,
     engine: EngineName = "local",
+    workers: int | None = None,
+    address: str | None = None,
     progress: Report = None,
 ) -> StoredRun:
     """Explain a whole dataset into a folder. A run that was cut short goes on where it was.
@@ -64,9 +74,12 @@ def run(
         use_labels: explain the label that comes with each item of a Dataset or of a .tar (NAME.cls).
         limit: only the first items of the list.
         store_path: also store the path of lambda1 and the gradient. They take some twenty times the space of the rest.
-        retry_errors: also do those chunks again in which an item has an error.
+        retry_errors: also do those chunks again in which an item has an error, if that item can be opened now.
         chunk: how many items a file has.
-        engine: "local": this process. "ray": processes of Ray, on this machine or a cluster.
+        engine: "local": this process. "ray": processes of Ray, on this machine or on a cluster whose nodes all see
+            `out` and the items under the same names. Either goes on with what the other has begun.
+        workers: of Ray, how many processes; None: one for each GPU of the cluster, or each core where it has none.
+        address: of a cluster of Ray, "auto" to find it. None: one is started for the run.
         progress: called with the `Standing` of the run, at its start and after each batch.
 
     Returns:
@@ -101,27 +114,46 @@ def run(
         store_path=flag("store_path", store_path),
     )
     engine = one_of("local", "ray")("engine", engine)
+    workers = whole(1, optional=True)("workers", workers)
+    if engine == "local" and (workers is not None or address is not None):
+        raise InputError("workers and address", "None for engine='local'", shown((workers, address)))
     own = {"use_labels": use_labels, "chunk": plan.chunk, "batch": plan.batch, "store_path": plan.store_path}
     folder = RunFolder(file_name("out", out, "the name of a folder"))
     settings = settings_of(model, listed, config, plan.seed, own)
     with folder.locked():
         folder.begin(settings)
-        todo = _todo(plan, folder, flag("retry_errors", retry_errors))
+        todo, again = _todo(plan, folder, flag("retry_errors", retry_errors))
         if todo:
-            session = {"versions": versions(), "threads": torch.get_num_threads(), "device": str(model.device)}
-            _compute(plan, folder, todo, session | {"engine": engine}, progress)
+            with _engine(plan, engine, len(todo), workers, address) as chosen:
+                _compute(plan, folder, todo, again, chosen, progress)
     return open_run(folder.path, listed)
 
 
-def _todo(plan: Plan, folder: RunFolder, retry_errors: bool) -> list[int]:
-    """List the chunks that are not done yet."""
+def _engine(
+    plan: Plan, engine: EngineName, chunks: int, workers: int | None, address: str | None
+) -> AbstractContextManager[Engine]:
+    if engine == "local":
+        return nullcontext(LocalEngine(plan))
+    # Ray takes seconds to import.
+    from secondsight.runs.ray_engine import ray_engine
+
+    return ray_engine(plan, chunks, workers, address)
+
+
+def _todo(plan: Plan, folder: RunFolder, retry_errors: bool) -> tuple[list[int], set[int]]:
+    """List the chunks that are to be done, and those of them that have a file already."""
     sizes = [len(plan.places(chunk)) for chunk in range(plan.chunks)]
     done = folder.done(sizes)
-    done -= folder.with_errors(done) if retry_errors else set()
-    return [chunk for chunk in range(plan.chunks) if chunk not in done]
+    again = {chunk for chunk in done if _may_succeed(plan, folder.errors(chunk))} if retry_errors else set()
+    return [chunk for chunk in range(plan.chunks) if chunk not in done or chunk in again], again
 
 
-def _compute(plan: Plan, folder: RunFolder, todo: list[int], session: dict[str, Any], progress: Report) -> None:
+def _may_succeed(plan: Plan, positions: list[int]) -> bool:
+    """Whether some of these items can be opened now, so that their chunk is worth the time."""
+    return any(opened(plan, position).pixels is not None for position in positions)
+
+
+def _compute(plan: Plan, folder: RunFolder, todo: list[int], again: set[int], engine: Engine, progress: Report) -> None:
     """Explain chunks, and keep in run.json how that went."""
     left = sum(len(plan.places(chunk)) for chunk in todo)
     standing = Standing(len(plan.items), len(plan.items) - left)
@@ -131,21 +163,23 @@ def _compute(plan: Plan, folder: RunFolder, todo: list[int], session: dict[str, 
         standing.advance(done, failed)
         report(standing)
 
-    earlier = folder.begin_session(session)
-    changed = {differences(before, session["versions"]) for before in (one["versions"] for one in earlier)} - {""}
-    changed |= {
-        f"{name} was {one[name]}, is {session[name]}" for one in earlier for name in EXACT if one[name] != session[name]
-    }
+    session = {"versions": versions()} | engine.facts
+    changed = {_changes(earlier, session) for earlier in folder.begin_session(session)} - {""}
     if changed:
         note = f"{folder.path} was begun elsewhere ({'; '.join(sorted(changed))}): maps agree with those that are there"
         warnings.warn(f"{note} within their certificates, not to the last bit", SecondsightWarning, stacklevel=3)
     report(standing)
-    explainer = BatchExplainer(plan, Cautions(depth=4))
     try:
-        run_locally(plan, folder, todo, explainer, advance)
+        engine.run(folder, todo, again, advance)
     finally:
-        ended = {"done": standing.done, "failed": standing.failed, "seconds": standing.seconds, "batch": explainer.size}
+        ended = {"done": standing.done, "failed": standing.failed, "seconds": standing.seconds, "batch": engine.size}
         folder.end_session(ended)
-    if explainer.size < plan.batch:
-        note = f"memory ran out: some maps were explained {explainer.size} at a time instead of {plan.batch}"
+    if engine.size < plan.batch:
+        note = f"memory ran out: some maps were explained {engine.size} at a time instead of {plan.batch}"
         warnings.warn(f"{note}, and say so in their notes", SecondsightWarning, stacklevel=3)
+
+
+def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> str:
+    """Say what changed between two starts that the last bits of maps depend on."""
+    before, after = ({"threads": one["threads"], "device": one["device"]} | one["versions"] for one in (earlier, now))
+    return differences(before, after)

@@ -172,13 +172,12 @@ class Objects(Items):
 
     def open(self, i: int) -> tuple[Any, Target]:
         """Open an item, and give its label if that is to be explained."""
-        item = self.source[i]
+        item, target = self.source[i], None if self.targets is None else self.targets[i]
         if not _is_pair(item):
             if self.use_labels:
                 raise InputError("an item", "a pair of input and label, because use_labels is set", f"a {_kind(item)}")
-            return item, None
-        label: Target = plain(item[1])
-        return item[0], label if self.use_labels else None
+            return item, target
+        return item[0], plain(item[1]) if self.use_labels else target
 
     def item(self, i: int) -> Any:
         """Open an item, and leave its label."""

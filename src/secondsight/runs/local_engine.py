@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Sequence
 
-from secondsight.runs.chunks import BatchExplainer, Plan, read_ahead
+import torch
+
+from secondsight.call import Cautions
+from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead
 from secondsight.runs.run_folder import RunFolder
 
-Advance = Callable[[int, int], None]
-"""Called with the number of items that are done since the last call, and how many of them have an error."""
 
-
-def run_locally(
-    plan: Plan, folder: RunFolder, todo: Sequence[int], explainer: BatchExplainer, advance: Advance
-) -> None:
-    """Explain chunks, and write each as it is done.
+class LocalEngine:
+    """Explains chunks in this process.
 
     Args:
         plan: what is computed.
-        folder: where the files go.
-        todo: the chunks.
-        explainer: explains batches.
-        advance: told of progress.
+
+    Attributes:
+        facts: what the last bits of maps depend on, for run.json.
+        size: the smallest number of items that were explained in a call.
     """
-    batches = read_ahead(plan, (batch for chunk in todo for batch in plan.batches(chunk)))
-    for chunk in todo:
-        rows = []
-        for _ in plan.batches(chunk):
-            failed = explainer.failed
-            found = explainer.rows(next(batches))
-            rows += found
-            advance(len(found), explainer.failed - failed)
-        folder.commit(chunk, rows, plan.store_path)
+
+    def __init__(self, plan: Plan) -> None:
+        """Prepare the network."""
+        self.plan, self.size = plan, plan.batch
+        self.facts = {"engine": "local", "threads": torch.get_num_threads(), "device": str(plan.model.device)}
+
+    def run(self, folder: RunFolder, todo: Sequence[int], again: Container[int], advance: Advance) -> None:
+        """Explain chunks, and write each as it is done.
+
+        Args:
+            folder: where the files go.
+            todo: the chunks.
+            again: those of them that have a file already. It is replaced.
+            advance: told of progress.
+        """
+        plan, explainer = self.plan, BatchExplainer(self.plan, Cautions(depth=6))
+        batches = read_ahead(plan, (batch for chunk in todo for batch in plan.batches(chunk)))
+        for chunk in todo:
+            folder.commit(chunk, explainer.chunk_rows(chunk, batches, advance), plan.store_path)
+            self.size = explainer.size

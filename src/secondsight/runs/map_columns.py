@@ -34,6 +34,7 @@ Row = dict[str, Any]
 INDICES, VALUES = pa.list_(pa.int32()), pa.list_(pa.float32())
 
 SPARSE = pa.struct({"indices": INDICES, "values": VALUES, "scale": pa.float64()})
+"""The type of what `sparse` gives."""
 
 POINT = pa.struct(
     {
@@ -47,6 +48,7 @@ POINT = pa.struct(
         "window_norms": SPARSE,
     }
 )
+"""The type of a `PathPoint`."""
 
 COLUMNS = {
     "position": (pa.int64(), "place in the list of items, from 0"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -164,10 +164,11 @@ class RunFolder:
                 found.add(chunk)
         return found
 
-    def with_errors(self, chunks: Iterable[int]) -> set[int]:
-        """List those of some chunks that have an error."""
-        columns = {chunk: pq.read_table(self.part(chunk), columns=["error"])["error"] for chunk in chunks}
-        return {chunk for chunk, errors in columns.items() if errors.null_count < len(errors)}
+    def errors(self, chunk: int) -> list[int]:
+        """List the positions of the items of a chunk that have an error."""
+        table = pq.read_table(self.part(chunk), columns=["position", "error"])
+        found: list[int] = table.filter(table["error"].is_valid())["position"].to_pylist()
+        return found
 
 
 def rows_in(file: Path) -> int:

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from secondsight.model.classifier import Classifier
+from secondsight.model.failures import is_out_of_memory
 from secondsight.operators.tape.linear_steps import Step
 from secondsight.operators.tape.rules import CONSTANT, DETACH, RULES, Call, Outcome, Placed
 from secondsight.operators.tape.tape import Node, Tape, memory_of
@@ -37,9 +38,9 @@ def record_tape(model: Classifier, x: Tensor, independent: bool = False) -> Tape
     try:
         with recorder:
             logits = model.logits(x)
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError:
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
         # Perhaps only the recording failed. If the network failed, it will fail again without it.
         return None
     model.facts.unknown_operation = recorder.unknown

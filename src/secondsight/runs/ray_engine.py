@@ -1,0 +1,157 @@
+"""The engine for clusters: Ray Data hands chunks to actors, each of which has the network and writes its files itself.
+
+The files are the checkpoint, as for the local engine, so that either goes on where the other was cut short. Ray Data's
+own checkpoints stay out of it: they would be a second record of what is done, and could not know of a damaged file.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import warnings
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from secondsight.call import Cautions
+from secondsight.errors import InputError, SecondsightError, SecondsightWarning, shown
+from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead
+from secondsight.runs.run_folder import RunFolder, rows_in
+
+try:
+    import ray
+    import ray.data
+except ImportError:
+    raise SecondsightError("engine='ray' needs Ray: pip install 'secondsight[ray]'") from None
+
+Told = dict[str, list[Any]]
+"""What an actor says of a chunk: a batch of Ray Data with one row."""
+
+
+class ChunkActor:
+    """Explains chunks in a process of its own.
+
+    Args:
+        plan: what is computed, in Ray's store. In a list, because Ray would put the plan in place of a reference.
+        path: the folder of the run.
+        working_folder: where the run was started: paths may be relative to it.
+        threads: of torch.
+    """
+
+    def __init__(self, plan: list[Any], path: Path, working_folder: str, threads: int) -> None:
+        """Set the process up as that of the local engine."""
+        os.chdir(working_folder)
+        torch.set_num_threads(threads)
+        # The warnings of an actor go nowhere. What they say is in the notes of each map.
+        warnings.simplefilter("ignore", SecondsightWarning)
+        self.plan, self.folder = _on_own_device(ray.get(plan[0])), RunFolder(path)
+        self.explainer = BatchExplainer(self.plan, Cautions())
+
+    def __call__(self, batch: dict[str, Any]) -> Told:
+        """Explain a chunk and write its file. One that was written is not written again, where Ray tries twice."""
+        (chunk,), failed, refusal = map(int, batch["chunk"]), self.explainer.failed, ""
+        try:
+            if not self.folder.record.exists():
+                what = f"must be on a file system that all nodes share: {platform.node()} has no such folder"
+                raise SecondsightError(f"{self.folder.path} {what}")
+            if bool(batch["again"][0]) or rows_in(self.folder.part(chunk)) != len(self.plan.places(chunk)):
+                batches = read_ahead(self.plan, self.plan.batches(chunk))
+                rows = self.explainer.chunk_rows(chunk, batches, lambda *_: None)
+                self.folder.commit(chunk, rows, self.plan.store_path)
+        except SecondsightError as error:
+            refusal = str(error)
+        failed = self.explainer.failed - failed
+        return {"chunk": [chunk], "failed": [failed], "refusal": [refusal], "size": [self.explainer.size]}
+
+
+def _on_own_device(plan: Plan) -> Plan:
+    """Bring the network to the GPU that Ray has given to this actor, if any."""
+    for net in (plan.model.net, plan.model.computed):
+        if ray.get_gpu_ids() and isinstance(net, nn.Module):
+            net.to("cuda")
+    return plan
+
+
+class RayEngine:
+    """Explains chunks on a cluster, which all of its nodes write into the folder of the run.
+
+    Args:
+        plan: what is computed.
+        workers: how many actors.
+        threads: cores, and threads of torch, of each.
+        gpus: whether each has a GPU.
+
+    Attributes:
+        facts: what the last bits of maps depend on, for run.json.
+        size: the smallest number of items that were explained in a call.
+    """
+
+    def __init__(self, plan: Plan, workers: int, threads: int, gpus: bool) -> None:
+        """Only remember what is asked."""
+        self.plan, self.workers, self.threads, self.gpus, self.size = plan, workers, threads, gpus, plan.batch
+        device = "cuda" if gpus else str(plan.model.device)
+        self.facts = {"engine": "ray", "threads": threads, "device": device, "workers": workers}
+
+    def run(self, folder: RunFolder, todo: Sequence[int], again: Container[int], advance: Advance) -> None:
+        """Do what that of the local engine does. Progress is told chunk by chunk."""
+        rows = [{"chunk": chunk, "again": chunk in again} for chunk in todo]
+        # Kept until the end, because an actor that is started anew asks for it again.
+        stored = ray.put(self.plan)
+        # A block for each chunk, because a block goes to one actor as a whole.
+        chunks = ray.data.from_items(rows, override_num_blocks=len(rows))
+        told = chunks.map_batches(
+            ChunkActor,
+            batch_size=1,
+            fn_constructor_args=([stored], folder.path.absolute(), str(Path.cwd()), self.threads),
+            concurrency=self.workers,
+            num_cpus=self.threads,
+            num_gpus=1 if self.gpus else 0,
+        )
+        for row in told.iter_rows():
+            if row["refusal"]:
+                raise SecondsightError(row["refusal"])
+            advance(len(self.plan.places(row["chunk"])), row["failed"])
+            self.size = min(self.size, row["size"])
+
+
+@contextmanager
+def ray_engine(plan: Plan, chunks: int, workers: int | None, address: str | None) -> Iterator[RayEngine]:
+    """Connect to a cluster, or start one on this machine that ends with the run.
+
+    Args:
+        plan: what is computed.
+        chunks: how many are to be done.
+        workers: how many actors; None: one for each GPU, or for each core where there are none.
+        address: of the cluster, "auto" to find it; None: the one that this process is connected to, else a new one.
+
+    Raises:
+        SecondsightError: if there is no such cluster, or it has too few cores.
+    """
+    # Ray tells its makers what it is used for, unless it is asked not to.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Below "fatal" it warns of how Ray Data itself uses Ray. What fails is raised in Python.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    ours = not ray.is_initialized()
+    if ours:
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise SecondsightError(f"--address {address}: Ray cannot be used: {shown(error, str)}") from None
+    try:
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        has: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        cores, gpus = int(has.get("CPU", 0)), int(has.get("GPU", 0))
+        most, what = (gpus, "GPUs") if gpus else (cores, "cores")
+        if workers is not None and workers > most:
+            raise InputError("workers", f"at most {most}, the {what} of the cluster", workers)
+        number = max(1, min(workers or most, chunks))
+        yield RayEngine(plan, number, max(1, cores // number), bool(gpus))
+    finally:
+        if ours:
+            ray.shutdown()
