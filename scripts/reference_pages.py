@@ -142,7 +142,9 @@ def command_parts(command: Any, words: str, level: int) -> Iterator[str]:
         record = parameter.get_help_record(context)
         if record is not None and "--help" not in parameter.opts:
             panel = "Options" if isinstance(parameter, typer.core.TyperOption) else "Arguments"
-            entry = f"`{record[0].partition(' <')[0]}`\n:   {escaped(record[1])}\n"
+            # A default that is given in words has parentheses of its own.
+            words = re.sub(r"\[default: \((.*?)\)(; .*?)?\]$", r"[default: \1\2]", record[1])
+            entry = f"`{record[0].partition(' <')[0]}`\n:   {escaped(words)}\n"
             panels.setdefault(getattr(parameter, "rich_help_panel", None) or panel, []).append(entry)
     for panel, entries in panels.items():
         yield f"{'#' * level} {panel}\n" if level == 2 else f"**{panel}**\n"
@@ -224,8 +226,9 @@ def summary(what: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Keep the bars, stars and underscores of formulas and names from becoming markup."""
-    return re.sub(r"(`[^`]*`)|([|_*<>])", lambda found: found[1] or f"\\{found[2]}", text)
+    """Keep the bars, stars, underscores and brackets of formulas and names from becoming markup."""
+    entities = {"<": "&lt;", ">": "&gt;"}
+    return re.sub(r"(`[^`]*`)|([|_*<>])", lambda found: found[1] or entities.get(found[2], f"\\{found[2]}"), text)
 
 
 def stale(made: Pages) -> list[str]:
