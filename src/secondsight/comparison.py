@@ -279,11 +279,11 @@ def columns_of(methods: str | Sequence[Method | str], **options: Any) -> dict[st
     # The clipped gradient takes the options of CASO, whose number of pixels it keeps.
     pairs = [(one, CASO() if isinstance(one, str) and one == CLIPPED else method_of(one)) for one in methods]
     made = {str(one): method for one, method in pairs}
-    everybody = [*made.values(), *([Gradient()] if CLIPPED in made else [])]
+    methods_asked = [*made.values(), *([Gradient()] if CLIPPED in made else [])]
     for name, value in options.items():
-        if not any(method.has(name) for method in everybody):
+        if not any(method.has(name) for method in methods_asked):
             # Says which methods have it.
-            everybody[0].with_options(**{name: value})
+            methods_asked[0].with_options(**{name: value})
     return {name: _configured(method, options) for name, method in made.items()}
 
 
