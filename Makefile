@@ -20,7 +20,7 @@ test: $(DEV) ## What CI runs: linters, types, direction of imports, tests, and a
 	$(BIN)/lint-imports
 	$(BIN)/python -m bench.publish --check
 	$(BIN)/python -m scripts.reference_pages --check
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -rs
 	scripts/check_wheel.sh
 
 # Ray and the other readers of a run's files take 800 MB, so `make test` does without them.

@@ -32,6 +32,13 @@ IMPORTS = {
     "own": "our own modules",
     "other": "others, and the standard library",
 }
+VIEWER = {
+    "explain": "`secondsight explain PHOTO --html`",
+    "compare": "`secondsight compare PHOTO --html`, side by side",
+    "report": "`secondsight report`, 1,000 photographs",
+}
+MOST_STEP = 50
+"""Milliseconds from a step of the slider to new pixels on the screen: more is felt."""
 OWN = "our code: "
 COLD = {
     "python": "starting and leaving Python",
@@ -260,6 +267,19 @@ STATES = {
 }
 """What a page says of figures that are still to be measured well. They lose the mark when a new run is taken."""
 
+
+def viewer_table(data: Data) -> list[str]:
+    """The pages of the viewer: bytes, the time to open, and the time of a step of the slider."""
+    rows = []
+    for name, words in VIEWER.items():
+        one = lookup(data, f"viewer.{name}")
+        kept = "" if "worst" not in one else "kept" if one["worst"] <= MOST_STEP else "not kept"
+        steps = [f"{one[key]:.0f}" if key in one else "" for key in ("drawn", "median", "worst")]
+        rows.append([words + _mark(data, f"viewer.{name}"), f"{one['mb']:.2f}", f"{one['open']:.2f}", *steps, kept])
+    titles = ["MB", "seconds to open", "step: drawn, ms", "on the screen, median", "worst", f"at most {MOST_STEP}"]
+    return markdown(["page", *titles], rows)
+
+
 TABLES: dict[str, Callable[[Data], list[str]]] = {
     **{f"run.{network}": lambda data, network=network: run_table(data, network) for network in NETWORKS},
     "run.limits": limits_table,
@@ -272,6 +292,7 @@ TABLES: dict[str, Callable[[Data], list[str]]] = {
     "load": load_table,
     "curved": curved_table,
     "non-relu": non_relu_table,
+    "viewer": viewer_table,
 }
 """The tables by the names that markers have."""
 

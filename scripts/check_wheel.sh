@@ -22,7 +22,7 @@ find "$temporary/source" \( -name '*.egg-info' -o -name __pycache__ \) -prune -e
 wheel=$(echo "$temporary"/secondsight-*.whl)
 names=$("$python" -c 'import sys, zipfile; print(*zipfile.ZipFile(sys.argv[1]).namelist(), sep="\n")' "$wheel")
 
-for wanted in py.typed data/chelsea.jpg zoo/imagenet_labels.txt; do
+for wanted in py.typed data/chelsea.jpg viewer/static/page.html viewer/static/viewer.js zoo/imagenet_labels.txt; do
     grep -qx "secondsight/$wanted" <<<"$names" || fail "secondsight/$wanted is not in the wheel"
 done
 if grep -Ei '\.(pt|pth|ckpt|bin|safetensors|onnx|npz|npy|pkl|h5|tflite|gz)$' <<<"$names"; then
@@ -41,7 +41,10 @@ cd "$temporary/elsewhere"
 "$temporary/venv/bin/secondsight" --version
 "$temporary/venv/bin/secondsight" demo --out demo.png
 [[ $(head -c 4 demo.png) == $'\x89PNG' ]] || fail "demo.png is no picture"
-asked=$("$temporary/venv/bin/secondsight" explain "$temporary/source/src/secondsight/data/chelsea.jpg" --groups superpixels 2>&1) &&
+photograph=$temporary/source/src/secondsight/data/chelsea.jpg
+"$temporary/venv/bin/secondsight" explain "$photograph" --html --method cafo --out . >/dev/null
+grep -q "class Viewer" chelsea-cafo.html || fail "the page has no viewer"
+asked=$("$temporary/venv/bin/secondsight" explain "$photograph" --groups superpixels 2>&1) &&
     fail "superpixels without scikit-image"
 [[ $asked == *"pip install 'secondsight[superpixels]'"* ]] || fail "a missing extra does not say how to install it: $asked"
 echo "the wheel is good: $(basename "$wheel"), $size bytes"

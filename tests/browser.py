@@ -1,4 +1,4 @@
-"""Debian's Chromium, for tests that look at pages as a person does."""
+"""Debian's Chromium, for tests, pictures and benchmarks that look at pages as a person does."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ FLAGS = (
 )
 
 
-def chromium() -> str | None:
-    """Find the browser."""
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+def chromium() -> str:
+    """Find the browser. Without one, tests are skipped, but fail where `.ci/run` runs them."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        missing = "a browser is missing: apt-get install chromium"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    return found
 
 
 @contextmanager
 def launched() -> Iterator[Any]:
-    """Start the browser. Without one, tests are skipped, but fail where `.ci/run` runs them."""
-    program = chromium()
-    if program is None:
-        missing = "these tests need chromium: apt-get install chromium"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    """Start the browser."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         try:
             yield browser
         finally:

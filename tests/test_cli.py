@@ -610,3 +610,24 @@ def test_progress_shows_on_a_terminal_after_a_while(
 def test_no_progress_in_short_work_or_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched(monkeypatch, Terminal(), patience=60.0) == ""
     assert watched(monkeypatch, io.StringIO(), patience=0.05) == ""
+
+
+def test_pages_instead_of_figures(tmp_path: Path) -> None:
+    for name in ("chelsea", "rocket"):
+        photograph(tmp_path, name)
+    done = run(tmp_path, "explain", "chelsea.png", "rocket.png", "--html", "--method", "cafo", "--json")
+    assert done.returncode == 0, done.stderr
+    records = [strict(line) for line in done.stdout.splitlines()]
+    assert [(record["page"], record["figure"]) for record in records] == [
+        (f"out/{name}-cafo.html", None) for name in ("chelsea", "rocket")
+    ]
+    assert files(tmp_path / "out") == {"chelsea-cafo.html", "rocket-cafo.html"}
+    page = (tmp_path / "out" / "chelsea-cafo.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "chelsea.png" in page
+    done = run(tmp_path, "explain", "chelsea.png", "--html", "--method", "cafo", "--format", "npz", "--out", "both")
+    assert files(tmp_path / "both") == {"chelsea-cafo.html", "chelsea-cafo.npz"}
+    assert "page: both/chelsea-cafo.html" in done.stdout
+    done = run(tmp_path, "compare", "chelsea.png", "--html", "--methods", "cafo,gradient", "--out", "side")
+    assert files(tmp_path / "side") == {"chelsea-compared.html"}
+    assert run(tmp_path, "compare", "chelsea.png", "--html", "--sheet", "x.png").returncode == 2

@@ -17,6 +17,7 @@ from secondsight.cli.exit_codes import USAGE_ERROR
 from secondsight.cli.explain_command import explain
 from secondsight.cli.help_page import SETTINGS, Command, Group
 from secondsight.cli.models_command import models
+from secondsight.cli.report_command import report
 from secondsight.cli.sweep_command import sweep
 from secondsight.interrupts import INTERRUPTED, MESSAGE
 
@@ -92,6 +93,7 @@ for _command, _example in (
     (explain, "explain cat.jpg --target 'tiger cat' --lambda1 0.05 --out maps"),
     (compare, "compare cat.jpg dog.jpg --methods caso,smooth-caso,smoothgrad --out maps"),
     (batch, "batch photos --method caso --out run"),
+    (report, "report run"),
     (sweep, "sweep cat.jpg --out maps"),
     (demo, "demo --out cat.png"),
     (models, "explain cat.jpg --model resnet50-v1@weights.safetensors"),

@@ -12,7 +12,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -35,16 +35,17 @@ SIGNED_COLOURS = ("berlin", "RdBu_r")
 """For signs, from negative to positive, dark or light in the middle. Nearly everyone tells blue from red."""
 
 
-def page(title: str, body: dict[str, Any], parts: dict[str, Any] | None = None) -> str:
+def page(title: str, body: dict[str, Any], parts: Mapping[str, Any], start: str = "start") -> str:
     """Write a page.
 
     Args:
         title: of the page.
         body: what the script starts from.
         parts: what it reads when it is needed, by the name of the part.
+        start: the script, and the style beside that of the viewer.
     """
-    script, style = joined("start.js"), static("viewer.css")
-    data = {"page": body | {"colours": _colours()}} | (parts or {})
+    script, style = joined(f"{start}.js"), static("viewer.css") + static(f"{start}.css")
+    data = {"page": body | {"colours": _colours()}} | dict(parts)
     filled = {
         "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'",

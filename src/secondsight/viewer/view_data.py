@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, TypeGuard
 
@@ -47,13 +48,15 @@ NOT_ZERO, ZERO = 1, 2
 """What the certificate proves of a place in the best map; 0 is nothing."""
 
 
-def view(e: Explanation, archive: bool = True) -> dict[str, Any]:
+def view(e: Explanation, archive: bool = True, path: bool = True) -> dict[str, Any]:
     """List what the viewer shows of a result.
 
     Args:
         e: the result.
         archive: whether the exact arrays of the chosen map are in it, for download.
+        path: whether all maps of the path are in it, or only the chosen one.
     """
+    maps = _path(e) if path else (_chosen(e),)
     is_picture = e.delta.ndim == 3
     height, width = (int(side) for side in e.delta.shape[1:]) if is_picture else (1, e.delta.numel())
     data = {
@@ -64,9 +67,9 @@ def view(e: Explanation, archive: bool = True) -> dict[str, Any]:
         "against": not isinstance(e.method, Baseline) or e.method.score == "loss",
         "unit": _unit(e),
         "summary": summary(e),
-        "points": [{name: getattr(point, name) for name in POINT} for point in _path(e)],
-        "chosen": _chosen(e),
-        "shades": {kind: _shades(e, kind) for kind in _kinds(e)},
+        "points": [{name: getattr(point, name) for name in POINT} for point in maps],
+        "chosen": _place(e, maps),
+        "shades": {kind: _shades(e, maps, kind) for kind in _kinds(e)},
         "certificate": None,
         "second_order": None,
         "archive": _archive(e) if archive else None,
@@ -82,31 +85,49 @@ def view(e: Explanation, archive: bool = True) -> dict[str, Any]:
     return data
 
 
-def photograph(e: Explanation, quality: int = JPEG_QUALITY) -> str | None:
-    """Return what the network saw as a data URI; None for inputs that are no pictures, or were not stored."""
+def photograph(e: Explanation, quality: int = JPEG_QUALITY, side: int | None = None) -> str | None:
+    """Return what the network saw as a data URI; None for inputs that are no pictures, or were not stored.
+
+    Args:
+        e: the result.
+        quality: of the JPEG.
+        side: pixels of the longer side at most; None: as many as the network saw.
+    """
     if e.delta.ndim != 3 or not hasattr(e, "input"):
         return None
+    return jpeg(picture(e.input.numpy()), quality, side)
+
+
+def jpeg(pixels: NDArray[np.float64], quality: int, side: int | None = None) -> str:
+    """Write an (H, W, 3) picture in [0, 1] as a data URI, made smaller if it has more than `side` pixels a side."""
     from PIL import Image
 
     file = io.BytesIO()
-    pixels = np.rint(picture(e.input.numpy()) * 255).astype(np.uint8)
-    Image.fromarray(pixels).save(file, format="JPEG", quality=quality)
+    image = Image.fromarray(np.rint(pixels * 255).astype(np.uint8))
+    if side is not None:
+        image.thumbnail((side, side))
+    image.save(file, format="JPEG", quality=quality, optimize=True)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _path(e: Explanation) -> tuple[PathPoint, ...]:
     """The maps from the sparsest to the densest. Where there is no path, or none was stored, it is the one map."""
     if not isinstance(e, SparseExplanation):
-        return (PathPoint(math.nan, e.sparsity, math.nan, None, e.delta),)
-    if not hasattr(e, "path"):
-        gap = e.certificate.relative_gap
-        return (PathPoint(e.lambda1, e.sparsity, math.nan, gap, e.delta, e.window_norms),)
-    return e.path
+        return (_chosen(e),)
+    return e.path if hasattr(e, "path") else (_chosen(e),)
 
 
-def _chosen(e: Explanation) -> int:
-    """The index of the chosen map in the path."""
-    return [point.lambda1 for point in _path(e)].index(e.lambda1) if isinstance(e, SparseExplanation) else 0
+def _chosen(e: Explanation) -> PathPoint:
+    """The chosen map, as it is in the path, but without what only the path knows."""
+    if not isinstance(e, SparseExplanation):
+        return PathPoint(math.nan, e.sparsity, math.nan, None, e.delta)
+    gap = e.certificate.relative_gap
+    return PathPoint(e.lambda1, e.sparsity, math.nan, gap, e.delta, e.window_norms)
+
+
+def _place(e: Explanation, maps: Sequence[PathPoint]) -> int:
+    """The place of the chosen map in the path."""
+    return [point.lambda1 for point in maps].index(e.lambda1) if isinstance(e, SparseExplanation) else 0
 
 
 def _unit(e: Explanation) -> str:
@@ -127,12 +148,12 @@ def _grouped(e: Explanation) -> TypeGuard[SparseExplanation]:
     return e.window is not None or (hasattr(e, "groups") and e.groups is not None)
 
 
-def _shades(e: Explanation, kind: MapKind) -> dict[str, Any]:
+def _shades(e: Explanation, maps: Sequence[PathPoint], kind: MapKind) -> dict[str, Any]:
     """The maps of one kind, and the value of the brightest shade of each."""
     # Bars are as long as their values. Of shades, a few extreme ones would darken all others.
     percentile = PERCENTILE if e.delta.ndim == 3 else 100.0
     planes, brightest_values = [], []
-    for point in _path(e):
+    for point in maps:
         sizes = magnitudes(_flat(strengths(e, kind, point)))
         planes.append(Plane.of(normalise(sizes, percentile), _net(e, point.delta, kind)))
         brightest_values.append(brightest(sizes, percentile))

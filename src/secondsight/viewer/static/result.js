@@ -6,7 +6,7 @@ import { percent, placeProof, shadeValue, short } from "./words.js";
 /** A result. `load` gives its data; the rest is made of them. */
 export class Result {
   constructor({ title, photograph, load }) {
-    Object.assign(this, { title, photograph, load, data: null, maps: {}, dots: new Map(), support: null, exact: null });
+    Object.assign(this, { title, photograph, load, data: null, maps: {}, dots: new Map(), support: null, exact: null, opened: false, image: null });
   }
 
   /** Unpack what a picture of this kind needs. */

@@ -26,7 +26,10 @@ const START = {
 const NARROW = 720; // dots: on a narrower screen one result is shown at first
 const HINT = "Point at a picture for its values. Wheel, pinch or + and - zoom, drag moves, arrow keys go from pixel to pixel.";
 
-/** Shows results in an element. `page`: name, photographs, colours, results, and whether the address has settings. */
+/**
+ * Shows results in an element. `page`: name, photographs, colours, results, whether the address has settings, and
+ * whether the viewer is inside of another page.
+ */
 export class Viewer {
   constructor(root, page) {
     this.page = page;
@@ -52,6 +55,11 @@ export class Viewer {
     this.started = this.set({});
   }
 
+  /** Let go of the window. */
+  close() {
+    this.resized.disconnect();
+  }
+
   get result() {
     return this.results[this.state.method];
   }
@@ -69,7 +77,7 @@ export class Viewer {
     Object.assign(this.state, changes);
     const shown = this.state.all ? this.results : [this.result];
     for (const result of shown) {
-      if (!result.has(this.state.kind) || !result.image) await this.#open(result);
+      if (!result.has(this.state.kind) || !result.opened) await this.#open(result);
     }
     const layout = `${this.state.all ? `all ${this.state.shows}` : this.state.method}`;
     if (layout !== this.layout) {
@@ -81,23 +89,22 @@ export class Viewer {
 
   async #open(result) {
     await result.ready(this.state.kind);
-    if (!result.data.picture) return (result.image = true);
     const key = result.photograph;
+    result.opened = true;
+    if (!this.page.photographs[key]) return;
     if (!this.photographs.has(key)) {
       this.photographs.set(key, await readPhotograph(this.page.photographs[key], result.data.width, result.data.height));
     }
-    return Object.assign(result, this.photographs.get(key));
+    Object.assign(result, this.photographs.get(key));
   }
 
   #layOut() {
-    const { picture } = this.result.data;
-    const maps = (shows) => this.results.map((result) => ({ result, shows }));
-    const photograph = { result: this.result, shows: "photograph" };
-    if (this.state.all) this.stage.set(picture ? [photograph, ...maps(this.state.shows)] : maps("map"));
-    else {
-      const single = (shows) => ({ result: this.result, shows });
-      this.stage.set(picture ? [photograph, single("map"), single("overlay")] : [single("map")]);
-    }
+    // Inputs that are no pictures have no photograph, and that of a run may be gone.
+    const { image } = this.result;
+    const maps = this.results.map((result) => ({ result, shows: result.image ? this.state.shows : "map" }));
+    const single = (shows) => ({ result: this.result, shows });
+    const shown = this.state.all ? maps : [single("map"), ...(image ? [single("overlay")] : [])];
+    this.stage.set([...(image ? [single("photograph")] : []), ...shown]);
     this.stage.element.classList.toggle("many", this.state.all);
     this.stage.panes.forEach(({ result, shows, pane }) => {
       const i = this.results.indexOf(result);
@@ -189,7 +196,7 @@ export class Viewer {
   }
 
   #build() {
-    this.heading = el("h1");
+    this.heading = el(this.page.inside ? "h2" : "h1", { class: "class-name" });
     this.facts = el("p", { class: "facts" });
     this.npz = el("button", { type: "button", onclick: () => this.#saveArchive() }, "NPZ");
     this.now = el("p", { class: "now-words" });
@@ -205,9 +212,9 @@ export class Viewer {
     const files = el("div", { class: "actions", role: "group", "aria-label": "Save" }, el("span", {}, "Save"), png, this.npz);
     this.root.replaceChildren(
       el(
-        "main",
+        this.page.inside ? "div" : "main",
         { class: "viewer" },
-        el("header", {}, el("div", {}, this.heading, this.facts), files, themeSwitch()),
+        el("header", {}, el("div", {}, this.heading, this.facts), files, this.page.inside ? null : themeSwitch()),
         this.tabs?.element,
         this.toolbar.element,
         this.stage.element,
