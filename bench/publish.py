@@ -56,7 +56,8 @@ class Finding:
 
 def pages(root: Path) -> list[Path]:
     """The pages that quote figures. The reference quotes none: it is made from the code, limits and all."""
-    written = [page for page in sorted((root / "docs").rglob("*.md")) if root / "docs" / "reference" not in page.parents]
+    docs = root / "docs"
+    written = [page for page in sorted(docs.rglob("*.md")) if docs / "reference" not in page.parents]
     return [root / "README.md", root / "bench" / "README.md", *written]
 
 
