@@ -1,8 +1,8 @@
 # %% [markdown]
 # # For users of Captum
 #
-# Your code and ours, side by side, on the same network and the same batch. The network takes normalised pictures, as
-# yours does.
+# Your code and ours, side by side, on the same network and the same batch. The
+# network takes normalised pictures, as yours does.
 
 # %%
 import matplotlib.pyplot as plt
@@ -16,21 +16,26 @@ from secondsight.captum import CAFO, CASO, SmoothCAFO
 model = ss.load_model("efficientnet-lite0")
 net = model.net  # any torch module: from a normalised batch to logits
 pixels = model.load(ss.example_photograph())
-x = ((pixels - model.mean) / model.std).float()[None]
+x = ((pixels - model.mean) / model.std).float()[None].requires_grad_()
 target = int(net.eval()(x).argmax())
 model.labels[target]
 
 # %% [markdown]
 # ## One line of yours, one line of ours
 #
-# `attribute` takes what Captum's takes. The options of the method go to the constructor.
+# `attribute` takes what Captum's takes. The options of the method go to the
+# constructor.
 
 # %%
 saliency = Saliency(net).attribute(x, target=target, abs=False)
-integrated = IntegratedGradients(net).attribute(x, target=target, n_steps=20, internal_batch_size=10)
+integrated = IntegratedGradients(net).attribute(
+    x, target=target, n_steps=20, internal_batch_size=10
+)
 cafo = CAFO(net, sign="score").attribute(x, target=target)
 caso = CASO(net, sign="score").attribute(x, target=target)
-smooth = SmoothCAFO(net, n=16, groups="window:8", sign="score").attribute(x, target=target)
+smooth = SmoothCAFO(net, n=16, groups="window:8", sign="score").attribute(
+    x, target=target
+)
 
 # %%
 maps = {
@@ -56,8 +61,9 @@ for axis, (name, attribution) in zip(axes, maps.items(), strict=True):
 # %% [markdown]
 # ## The sign
 #
-# Our maps raise the *loss*, so a positive attribution works against the target. `sign="score"` turns that round:
-# positive speaks for the target, as Captum's pictures paint it.
+# Our maps raise the *loss*, so a positive attribution works against the target.
+# `sign="score"` turns that round: positive speaks for the target, as Captum's
+# pictures paint it.
 
 # %%
 against = CAFO(net).attribute(x, target=target)
@@ -66,11 +72,15 @@ assert torch.equal(against, -cafo)
 # %% [markdown]
 # ## What you get beside the map
 #
-# `return_explanations=True` adds an `Explanation` for each example: the certificate, the path of lambda1, notes. A
-# batch takes its products together.
+# `return_explanations=True` adds an `Explanation` for each example: the
+# certificate, the path of lambda1, notes. A batch takes its products together.
 
 # %%
 batch = torch.cat([x, x.flip(3)])
-attributions, explanations = CASO(net).attribute(batch, target=target, return_explanations=True)
+attributions, explanations = CASO(net).attribute(
+    batch, target=target, return_explanations=True
+)
 for e in explanations:
-    print(f"{e.sparsity:.1%} zero, certified: {e.certificate.holds} ({e.certificate.basis}), {e.products} products")
+    proof = e.certificate
+    print(f"{e.sparsity:.1%} zero, {e.products} products")
+    print(f"  certified: {proof.holds} ({proof.basis})")

@@ -18,34 +18,48 @@ proof = e.certificate
 # %% [markdown]
 # ## The gap
 #
-# The optimum is at most `gap` above the objective of this map; over the objective, that is `relative_gap`.
+# The optimum is at most `gap` above the objective of this map; over the objective,
+# that is `relative_gap`.
 
 # %%
-print(f"the certificate holds: {proof.holds} (the tolerance is {proof.tolerance:g})")
-print(f"relative gap below {proof.tolerance:g}: {proof.relative_gap < proof.tolerance}, after {e.products} products")
+print(
+    f"the certificate holds: {proof.holds} (the tolerance is {proof.tolerance:g})"
+)
+print(f"relative gap within it: {proof.relative_gap <= proof.tolerance}")
+print(f"after {e.products} products")
 
 # %% [markdown]
 # ## What it rests on
 #
-# The proof needs an upper bound of the Hessian's largest eigenvalue. By default it is estimated from products. A few
-# products more make its error probability known.
+# The proof needs an upper bound of the Hessian's largest eigenvalue. By default it
+# is estimated from products. A few products more make its error probability known.
 
 # %%
-print(f"largest eigenvalue: {e.top_eigenvalue:.1f}, bound {proof.top_eigenvalue_bound:.1f} ({proof.basis})")
+print(f"largest eigenvalue: {e.top_eigenvalue:.1f}")
+print(f"bound {proof.top_eigenvalue_bound:.1f} ({proof.basis})")
 sure = ss.explain(model, photograph, ss.CASO(bound="probable"))
-print(f"bound {sure.certificate.top_eigenvalue_bound:.1f} ({sure.certificate.basis}), {sure.products} products")
+bound = sure.certificate.top_eigenvalue_bound
+print(f"bound {bound:.1f} ({sure.certificate.basis}), {sure.products} products")
 
 # %% [markdown]
 # ## Which pixels are settled
 #
-# The same gap proves of single pixels that the *optimal* map is zero there, or that it is not. A tighter tolerance
-# takes more products and decides more.
+# The same gap proves of single pixels that the *optimal* map is zero there, or that
+# it is not. A tighter tolerance takes more products and decides more.
 
 # %%
-tight = ss.explain(model, photograph, ss.CASO(lambda1=e.lambda1, tolerance=1e-6)).certificate
+tight = ss.explain(
+    model, photograph, ss.CASO(lambda1=e.lambda1, tolerance=1e-6)
+).certificate
 for name, one in (("tolerance 1e-4", proof), ("tolerance 1e-6", tight)):
-    zero, nonzero, open_ = (m.float().mean() for m in (one.support.zero, one.support.nonzero, one.support.undecided))
-    print(f"{name}: {zero:.1%} proven zero, {nonzero:.2%} proven not zero, {open_:.2%} undecided")
+    zero, nonzero, open_ = (
+        m.float().mean()
+        for m in (one.support.zero, one.support.nonzero, one.support.undecided)
+    )
+    print(
+        f"{name}: {zero:.1%} proven zero, {nonzero:.2%} proven not zero,"
+        f" {open_:.2%} undecided"
+    )
 
 # %%
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained")
@@ -66,7 +80,9 @@ for axis, (name, mask) in zip(axes, masks.items(), strict=True):
 
 # %%
 whole = ss.explain(model, photograph, ss.CASO(certify="path"))
-assert all(point.relative_gap <= whole.certificate.tolerance for point in whole.path)
+assert all(
+    point.relative_gap <= whole.certificate.tolerance for point in whole.path
+)
 print(f"all {len(whole.path)} maps are certified, after {whole.products} products")
 
 # %% [markdown]
@@ -83,4 +99,5 @@ for note in poor.notes:
     print("note:", note)
 
 # %% [markdown]
-# What is not proven: that the surrogate is the right question. It is the loss to second order around this very input.
+# What is not proven: that the surrogate is the right question. It is the loss to
+# second order around this very input.

@@ -18,12 +18,14 @@ class Entry:
         path: where it is defined.
         members: the members that are shown, as mkdocstrings takes them.
         more: what the page says after the docstring.
+        words: what the list of all pages says of it; by default the first line of its docstring.
     """
 
     title: str
     path: str
     members: str = "false"
     more: str = ""
+    words: str = ""
 
     @property
     def file(self) -> str:
@@ -51,7 +53,7 @@ FUNCTIONS = (
     Entry("Classifier", "secondsight.model.classifier.Classifier", "[__call__, device, load, split]"),
     Entry("load_model", "secondsight.zoo.catalogue.load_model"),
     Entry("example_photograph", "secondsight.model.images.example_photograph"),
-    Entry("PRESETS", "secondsight.presets.PRESETS"),
+    Entry("PRESETS", "secondsight.presets.PRESETS", words="The hyper-parameters of the paper's tables"),
     Entry("run", "secondsight.runs.dataset_run.run"),
     Entry("open_run", "secondsight.runs.stored_run.open_run"),
 )

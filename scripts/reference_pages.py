@@ -200,7 +200,7 @@ def index_page() -> str:
         ("Results", "results", RESULTS),
         ("Operators", "operators", OPERATORS),
     ):
-        rows = ((entry.title, f"{folder}/{entry.file}.md", summary(entry.object)) for entry in entries)
+        rows = ((entry.title, f"{folder}/{entry.file}.md", entry.words or summary(entry.object)) for entry in entries)
         parts.append(f"## {title}\n\n{listed(rows)}")
     commands = {name: (command.help or "").partition(".")[0] for name, command in command_for([]).commands.items()}
     rows = ((f"secondsight {name}", f"commands/{name}.md", " ".join(help.split())) for name, help in commands.items())
@@ -217,7 +217,7 @@ def index_page() -> str:
 def listed(rows: Iterator[tuple[str, str, str]]) -> str:
     """A table of links."""
     lines = [f"| [`{title}`]({link}) | {escaped(words.rstrip('.'))} |" for title, link, words in rows]
-    return "\n".join(["| | |", "|---|---|", *lines]) + "\n"
+    return "\n".join(["| name | what it is |", "|---|---|", *lines]) + "\n"
 
 
 def summary(what: object) -> str:
