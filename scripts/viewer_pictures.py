@@ -21,13 +21,14 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 MOST_BYTES = 2_000_000
 STEP, PAUSE = 160, 1400
 """Milliseconds of a map, and of the chosen one."""
+MARGIN = 14
 
 
-def picture(tab: Tab, height: int | None = None) -> Image.Image:
-    """Photograph the page, or its upper part."""
+def picture(tab: Tab) -> Image.Image:
+    """Photograph the page down to the curves below the slider."""
     tab.settle()
-    width = tab.page.viewport_size["width"]
-    clip = {"x": 0, "y": 0, "width": width, "height": height or tab.page.evaluate("document.body.scrollHeight")}
+    box = tab.page.locator(".walk").bounding_box()
+    clip = {"x": 0, "y": 0, "width": tab.page.viewport_size["width"], "height": box["y"] + box["height"] + MARGIN}
     return Image.open(io.BytesIO(tab.page.screenshot(clip=clip, full_page=True))).convert("RGB")
 
 
@@ -36,13 +37,11 @@ def animation(browser: Any, page: Path) -> None:
     tab = Tab(browser, page, width=1080, height=760)
     slider = tab.page.locator(".path-slider")
     chosen, last = int(slider.input_value()), int(slider.get_attribute("max"))
-    box = tab.page.locator(".walk").bounding_box()
-    height = round(box["y"] + box["height"]) + 12
     walk = [chosen, *range(chosen + 1, last + 1), *range(last - 1, -1, -1), *range(1, chosen)]
     frames = []
     for k in walk:
         tab.page.evaluate("(k) => viewer.set({ point: k })", k)
-        frames.append(picture(tab, height))
+        frames.append(picture(tab))
     tab.close()
     times = [PAUSE, *[STEP] * (len(frames) - 1)]
     file = IMAGES / "viewer.webp"
