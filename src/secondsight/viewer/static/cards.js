@@ -15,8 +15,8 @@ export function certificateCard(data, onchosen, atChosen) {
   return card(
     el("span", { class: `badge ${state}` }, heading),
     el("p", {}, data.certificate.words),
-    el("p", {}, data.certificate.basis),
-    facts(Object.entries(values).map(([name, value]) => [name, short(value)])),
+    gap !== null && el("p", {}, data.certificate.basis),
+    gap > 0 && facts(Object.entries(values).map(([name, value]) => [name, short(value)])),
     !atChosen && el("p", {}, "This speaks of the chosen map. ", button("Show it", onchosen)),
   );
 }

@@ -1,7 +1,7 @@
 // What a person set, in the fragment of the address: a link to a page shows what the sender saw.
 
 const KINDS = { method: Number, point: Number, zoom: Number, x: Number, y: Number, opacity: Number };
-const NAMES = [...Object.keys(KINDS), "colours", "signed", "kind", "all", "shows", "theme"];
+const NAMES = [...Object.keys(KINDS), "colours", "signedColours", "signed", "kind", "all", "shows"];
 
 /** Read the settings of the fragment. Those that are not there, or are no numbers, are left out. */
 export function settingsOf(fragment) {

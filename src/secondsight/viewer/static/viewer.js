@@ -182,7 +182,7 @@ export class Viewer {
   #legend(result, point) {
     const { signed, kind } = this.state;
     const most = result.data.shades[result.kind(kind)].brightest[point];
-    if (!result.data.picture) return `blue: for the class, red: against it; the longest bar is ${short(most)}`;
+    if (!result.data.picture) return el("span", {}, `blue: for the class, red: against it; the longest bar is ${short(most)}`);
     return legend(this.stage.coloursOf(this.state), signed, most, result.data.against);
   }
 
