@@ -41,6 +41,7 @@ docs-pages: $(DEV) ## Write again what programs write of the documentation: refe
 	$(BIN)/python -m scripts.reference_pages
 	$(BIN)/python -m scripts.notebook_pages
 	$(BIN)/python -m scripts.docs_images
+	$(BIN)/python -m scripts.viewer_pictures
 	$(BIN)/python -m bench.publish
 
 bench: $(DEV) ## Measure what maps cost
