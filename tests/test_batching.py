@@ -163,7 +163,7 @@ def test_folded_batch_norms_are_compared_with_the_network_too(error: float, monk
     assert_same(ss.explain(model, x), alone)
     # One for each convolution, whatever the number of inputs.
     assert len(seen) == 2
-    assert model.facts.recordable == (error == 0)
+    assert model.facts.leaves_tapes == (error == 0)
 
 
 class Gated(nn.Module):
@@ -209,7 +209,7 @@ def test_inputs_that_see_each_other_in_a_batch_are_recorded_one_by_one() -> None
     alone = [ss.explain(model, one) for one in x]
     assert model.facts.trusted_tapes
     assert_same(ss.explain(model, x), alone)
-    assert model.facts.recordable
+    assert model.facts.leaves_tapes
 
 
 def test_the_network_runs_once_for_several_inputs(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,9 +274,7 @@ def test_inputs_without_a_tape_among_others(threads: int) -> None:
     generator = torch.Generator().manual_seed(6)
     x = [torch.rand(length, generator=generator, dtype=torch.float64) for length in (5, 5, 5, 7, 5, 8, 7, 5)]
     alone = [ss.explain(model, one, ss.CASO(curvature="gauss-newton")) for one in x]
-    model.facts.recordable = True
     assert_same(ss.explain(model, x, ss.CASO(curvature="gauss-newton")), alone)
-    assert not model.facts.recordable
 
 
 def test_several_threads_are_used(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:

@@ -222,7 +222,7 @@ def test_a_wrong_second_derivative_is_found_out(monkeypatch: pytest.MonkeyPatch)
     case = CURVED[0]
     model = case.classifier()
     found = ss.explain(model, case.x)
-    assert not model.facts.recordable
+    assert not model.facts.leaves_tapes
     assert found.curvature == "exact"
     monkeypatch.undo()
     torch.testing.assert_close(found.delta, ss.explain(case.classifier(), case.x).delta, rtol=1e-4, atol=1e-7)

@@ -327,7 +327,7 @@ def test_out_of_products() -> None:
     assert not unbounded.notes
 
 
-@pytest.mark.parametrize(("indefinite", "usual", "most"), [(False, 7, 12), (True, 14, 24)])
+@pytest.mark.parametrize(("indefinite", "usual", "most"), [(False, 8, 12), (True, 14, 24)])
 def test_few_products_suffice(indefinite: bool, usual: int, most: int) -> None:
     """Counts, not times: a path of sixteen values and a certified map for the price of a few power iterations."""
     problems = [instance(seed, d=500, rank=10, size=50.0, indefinite=indefinite) for seed in range(20)]

@@ -20,6 +20,7 @@ from torch import Tensor
 import secondsight as ss
 from cases import CURVED, PIECEWISE_LINEAR
 from secondsight.results.record_schema import RecordWriter
+from secondsight.runs.items import Files
 from secondsight.runs.run_settings import fingerprint
 
 pa = pytest.importorskip("pyarrow")
@@ -386,6 +387,73 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         (tmp_path / "run.json").write_text(text)
         with pytest.raises(ss.SecondsightError, match=message):
             ss.open_run(tmp_path)
+
+
+def test_a_dense_array_has_every_map(tmp_path: Path) -> None:
+    """Also after it was cut short, and NaN for an item without a map. The last shard is not full."""
+    zarr = pytest.importorskip("zarr")
+    files = pictures(tmp_path / "in", 7)
+    files[4].write_bytes(b"no picture")
+    asked: dict[str, Any] = {"items": tmp_path / "in", "method": "caso", "out": tmp_path / "run", "chunk": 3}
+
+    def interrupt(standing: ss.Standing) -> None:
+        if standing.done > 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ss.run(network(), dense="zarr", progress=interrupt, **asked)
+    run = ss.run(network(), dense="zarr", **asked)
+    array = zarr.open_array(tmp_path / "run/dense.zarr", mode="r")
+    assert (array.metadata.zarr_format, array.shape, array.shards) == (3, (7, 3, SIDE, SIDE), (3, 3, SIDE, SIDE))
+    assert len(list((tmp_path / "run/dense.zarr/c").iterdir())) == 3
+    for position, e in zip((0, 1, 2, 3, 5, 6), run, strict=True):
+        np.testing.assert_array_equal(array[position], e.delta.numpy())
+    assert np.isnan(array[4]).all()
+    with pytest.raises(ss.SecondsightError, match="dense was True, is False"):
+        ss.run(network(), **asked)
+    any_size = ss.Classifier(torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()))
+    with pytest.raises(ss.InputError, match="dense must be None for a network that takes inputs of any size"):
+        ss.run(any_size, **(asked | {"out": tmp_path / "other"}), dense="zarr")
+    with pytest.raises(ss.InputError, match="dense must be one of zarr, not 'npy'"):
+        ss.run(any_size, **asked, dense="npy")  # type: ignore[arg-type]
+
+
+def test_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from secondsight.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    names = ["b/../../escape", "a", "a b\nc"]
+    files = [picture(Path("in") / f"{number}.png", number) for number in range(3)]
+    items = Files(files, names)
+    run = ss.run(network(), items, "caso", out="run")
+    stems = ["000000-escape", "000001-a", "000002-a-b-c"]
+    assert main(["export", "run", "--to", "npz", "--out", "npz"]) == 0
+    assert capsys.readouterr().out == "npz: maps 3\n"
+    assert sorted(path.stem for path in Path("npz").iterdir()) == stems
+    assert torch.equal(ss.Explanation.load(f"npz/{stems[1]}.npz").delta, run[1].delta)
+    assert main(["export", "run", "--to", "png", "--out", "png"]) == 0
+    assert sorted(path.name for path in Path("png").iterdir()) == [f"{stem}.png" for stem in stems]
+    files[1].unlink()
+    capsys.readouterr()
+    assert main(["export", "run", "--to", "fiftyone", "--out", "fo"]) == 0
+    assert capsys.readouterr().err == "secondsight: note: a is left out: its input cannot be read again\n"
+    assert "version" not in json.loads(Path("fo/metadata.json").read_text())
+    samples = json.loads(Path("fo/samples.json").read_text())["samples"]
+    assert [sample["item"] for sample in samples] == [names[0], names[2]]
+    for sample, e in zip(samples, (run[0], run[2]), strict=True):
+        assert sample["explained"] == {"_cls": "Classification", "label": e.label, "confidence": e.probability}
+        assert sample["sparsity"] == e.sparsity
+        shades = np.asarray(Image.open(Path("fo") / sample["map"]["map_path"]))
+        np.testing.assert_array_equal(shades, np.round(e.map() * 255))
+        seen = np.asarray(Image.open(Path("fo") / sample["filepath"])).transpose(2, 0, 1)
+        np.testing.assert_array_equal(seen, np.round(e.input.numpy() * 255))
+    assert main(["export", "run", "--to", "npz", "--out", "npz"]) == 2
+    assert "npz has files already: --overwrite writes over them" in capsys.readouterr().err
+    assert main(["export", "run", "--to", "npz", "--out", "npz", "--overwrite"]) == 0
+    assert main(["export", "run", "--to", "hdf5", "--out", "x"]) == 2
+    assert main(["export", "in", "--to", "npz", "--out", "x"]) == 2
+    assert "in is no run" in capsys.readouterr().err
+    assert not Path("x").exists()
 
 
 def test_a_fingerprint_is_that_of_weights_and_modules() -> None:

@@ -15,7 +15,8 @@ import secondsight as ss
 from cases import CURVED, PIECEWISE_LINEAR, Case, lively
 from reference import gauss_newton, gradient
 from secondsight.config import method_of
-from secondsight.operators import averaged
+from secondsight.model.network_facts import RECORDINGS
+from secondsight.operators import averaged, linearisation
 from secondsight.operators.averaged import AveragedHessian
 from secondsight.operators.gauss_newton import GaussNewton
 from secondsight.operators.linearisation import linearise
@@ -401,7 +402,7 @@ def test_what_is_unknown_leaves_no_tape(name: str) -> None:
     with model.ready():
         linear, twin = linearise(model, x, record=True), linearise(model, x)
         assert not isinstance(linear.jacobian, TapeJacobian)
-        assert (model.facts.jvp_way, model.facts.recordable) == ("forward mode", False)
+        assert (model.facts.jvp_way, model.facts.leaves_tapes) == ("forward mode", False)
         v, u = normal(1, 1, 4), normal(2, 3)
         assert torch.equal(linear.jacobian.jvp(v), twin.jacobian.jvp(v))
         assert torch.equal(linear.mean_vjp(u), twin.mean_vjp(u))
@@ -435,13 +436,13 @@ def test_what_is_overwritten_behind_a_tensor_leaves_no_tape(layer: Layer) -> Non
 
 
 @pytest.mark.parametrize("case", CURVED, ids=str)
-def test_curved_networks_leave_no_tape_and_are_tried_once(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curved_networks_without_a_tape_are_given_up(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     monkeypatch.setattr("secondsight.operators.linearisation.record_tape", lambda *_: tried.append(1))
     model = case.classifier()
-    for _ in range(3):
+    for _ in range(RECORDINGS + 2):
         ss.input_hessian(model, case.x)
-    assert len(tried) == 1
+    assert len(tried) == RECORDINGS
 
 
 def test_the_network_is_a_function_whose_weights_want_gradients() -> None:
@@ -466,7 +467,7 @@ class TestTrust:
     def test_a_right_tape_is_used(self) -> None:
         model = self.CASE.classifier()
         self.explained(model)
-        assert model.facts.recordable
+        assert model.facts.leaves_tapes
         assert len(model.facts.trusted_tapes) == 1
         with model.ready():
             assert isinstance(linearise(model, self.CASE.x[None], record=True).jacobian, TapeJacobian)
@@ -483,7 +484,7 @@ class TestTrust:
         monkeypatch.setattr(step, direction, wrong)
         model = self.CASE.classifier()
         self.explained(model)
-        assert not model.facts.recordable
+        assert not model.facts.leaves_tapes
 
     def test_a_wrong_rule_is_caught_in_single_precision(self, monkeypatch: pytest.MonkeyPatch) -> None:
         net = copy.deepcopy(self.CASE.net).float()
@@ -493,7 +494,7 @@ class TestTrust:
             monkeypatch.setattr(Scale, "transpose", lambda self, _, t: (right(self, False, t),))
             model = ss.Classifier(net, input_shape=self.CASE.x.shape)
             ss.input_hessian(model, self.CASE.x.float())
-            assert model.facts.recordable == trusted
+            assert model.facts.leaves_tapes == trusted
 
     def test_a_failing_rule_is_caught(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(*_: Any) -> None:
@@ -502,7 +503,7 @@ class TestTrust:
         monkeypatch.setattr(Scale, "transpose", fail)
         model = self.CASE.classifier()
         self.explained(model)
-        assert not model.facts.recordable
+        assert not model.facts.leaves_tapes
 
     def test_paid_once_for_each_model(self) -> None:
         calls: list[int] = []
@@ -528,7 +529,7 @@ class TestTrust:
         for seen, x in enumerate((normal(4).abs(), -normal(4).abs(), normal(4, seed=1).abs()), start=1):
             h = ss.input_hessian(model, x)
             torch.testing.assert_close(h.matmul(torch.eye(4)), gauss_newton(net, x), **TIGHT)
-            assert model.facts.recordable
+            assert model.facts.leaves_tapes
             assert len(model.facts.trusted_tapes) == min(seen, 2)
 
     def test_new_weights(self) -> None:
@@ -537,7 +538,7 @@ class TestTrust:
         ss.input_hessian(model, x)
         lively(net, 1)
         torch.testing.assert_close(ss.input_hessian(model, x).matmul(torch.eye(4)), gauss_newton(net, x), **TIGHT)
-        assert model.facts.recordable
+        assert model.facts.leaves_tapes
         assert len(model.facts.trusted_tapes) == 1
 
 
@@ -698,3 +699,35 @@ def test_only_products_ask_for_a_tape() -> None:
             assert not isinstance(e, ss.SecondOrderExplanation) or e.products > 1
     finally:
         handle.remove()
+
+
+class TestRecordingsThatFail:
+    """A network is recorded again after an input that left no tape, but not for ever."""
+
+    class Sorts(nn.Module):
+        """Sorts its features if it is told to, which no rule describes."""
+
+        sorts = True
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x.sort(1).values if self.sorts else x)[:, :3].relu()
+
+    x = torch.tensor([3.0, 1.0, 2.0, 4.0])
+
+    def test_one_input_costs_the_others_nothing(self) -> None:
+        net = self.Sorts()
+        model = ss.Classifier(net, input_shape=(4,))
+        assert any("sort" in note for note in ss.explain(model, self.x).notes)
+        net.sorts = False
+        assert not any("sort" in note for note in ss.explain(model, self.x).notes)
+        assert model.facts.leaves_tapes
+
+    def test_after_several_the_network_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model = ss.Classifier(self.Sorts(), input_shape=(4,))
+        recorded: list[Tensor] = []
+        record = linearisation.record_tape
+        monkeypatch.setattr(linearisation, "record_tape", lambda *a, **k: recorded.append(a[1]) or record(*a, **k))
+        for _ in range(RECORDINGS + 2):
+            e = ss.explain(model, self.x)
+            assert any("sort" in note for note in e.notes)
+        assert len(recorded) == RECORDINGS

@@ -120,9 +120,8 @@ def _with_curvature(
     """Solve definition 3: fix lambda2, solve the path of lambda1, choose one map, and certify it."""
     build = surrogate.builder()
     solver, unit = caso_solver(build, method, H, shared, surrogate.notes), build.curvature_unit
-    rule, lambda1_max = build.rule(), build.penalty.lambda1_max(build.unit_gradient)
-    solver.fix_lambda2(rule.likely(lambda1_max))  # theorem 3: the objective is concave where lambda2 > L/2
-    path = solver.choose(rule)  # section 4: the path of lambda1, the chosen map, its certificate
+    solver.fix_lambda2()  # theorem 3: the objective is concave where lambda2 > L/2
+    path = solver.choose(build.rule())  # section 4: the path of lambda1, the chosen map, its certificate
     if method.certify == "path":
         path = solver.certify_path(path)
     notes = [*solver.notes, *solver.shortfall(path.points if method.certify == "path" else [path.chosen])]

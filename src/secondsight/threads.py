@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 import torch
 
+from secondsight.devices import policy
+
 BUSY = 0.8
 """A thread that computes has a core to itself nearly all the time. Below this share, another program has it, too."""
 
@@ -22,7 +24,7 @@ class CoreWatch:
 
     def __init__(self, device: torch.device) -> None:
         """Start. Passes on another device than the CPU tell nothing."""
-        self.tells = device.type == "cpu"
+        self.tells = policy(device).computes_here
         self.start, self.own_start = time.perf_counter(), time.thread_time()
 
     def is_busy(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 import torch
 
 from secondsight.batching.rendezvous import Rendezvous, SharedOperator
+from secondsight.devices import policy
 from secondsight.operators.base import SymmetricOperator
 from secondsight.operators.loss_hessian import LossHessian
 
@@ -59,7 +60,7 @@ def side_by_side(prepare: Prepare[T], count: int) -> list[T]:
     (first,) = prepare([0])
     if not first.hessian.shareable:
         return [first.solve(None), *(prepare([i])[0].solve(None) for i in range(1, count))]
-    threads = torch.get_num_threads() if first.hessian.linear.x.device.type == "cpu" else 1
+    threads = torch.get_num_threads() if policy(first.hessian.linear.x.device).computes_here else 1
     number = max(1, min(threads, MOST_WORKERS, count // 2))
     network, stop = Lock(), Event()
     workers = []

@@ -15,6 +15,7 @@ from secondsight.cli.console import complain
 from secondsight.cli.demo_command import demo
 from secondsight.cli.exit_codes import USAGE_ERROR
 from secondsight.cli.explain_command import explain
+from secondsight.cli.export_command import export
 from secondsight.cli.help_page import SETTINGS, Command, Group
 from secondsight.cli.models_command import models
 from secondsight.cli.report_command import report
@@ -94,6 +95,7 @@ for _command, _example in (
     (compare, "compare cat.jpg dog.jpg --methods caso,smooth-caso,smoothgrad --out maps"),
     (batch, "batch photos --method caso --out run"),
     (report, "report run"),
+    (export, "export run --to fiftyone --out dataset"),
     (sweep, "sweep cat.jpg --out maps"),
     (demo, "demo --out cat.png"),
     (models, "explain cat.jpg --model resnet50-v1@weights.safetensors"),

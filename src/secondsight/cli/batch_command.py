@@ -44,6 +44,9 @@ def batch(
         bool,
         typer.Option("--path", help="Also store the maps along lambda1 and the gradient: some twenty times the space."),
     ] = False,
+    dense: Annotated[
+        str | None, typer.Option(metavar="zarr", help="Also write all maps into one Zarr array, RUN/dense.zarr.")
+    ] = None,
     retry_errors: Annotated[
         bool, typer.Option("--retry-errors", help="Also do those files again in which an item has an error.")
     ] = False,
@@ -104,6 +107,7 @@ def batch(
                 use_labels=use_labels,
                 limit=limit,
                 store_path=path,
+                dense=cast("Any", dense),
                 retry_errors=retry_errors,
                 chunk=chunk or IN_A_FILE,
                 engine=cast("Any", engine),

@@ -52,7 +52,7 @@ def _check(name: str) -> None:
         e = ss.explain(model, x, progress=bar.show_products)
         cost = e.seconds / gradient_seconds(model, x)
     facts, unknown = model.facts, model.facts.unknown_operation.removeprefix("aten.")
-    if facts.recordable:
+    if facts.leaves_tapes:
         way = "on a tape: a product runs no network"
     elif unknown:
         way = f"by autograd, because {unknown} has no rule of the tape"

@@ -8,6 +8,9 @@ from typing import Literal
 JvpWay = Literal["forward mode", "double backward", "row by row"]
 """How autograd computes a Jacobian-vector product: the fastest first, then what stands in where torch lacks it."""
 
+RECORDINGS = 3
+"""Recordings in a row that leave no tape before the next input is not recorded: the fault may be that of one input."""
+
 
 @dataclass
 class NetworkFacts:
@@ -19,7 +22,8 @@ class NetworkFacts:
         mixes_inputs: whether the logits of an input change with the others of its batch; None: not tried yet.
         piecewise_linear: the user's word that the logits are piecewise linear in the input, or that they are not; None:
             the user has not said. What is found out is not kept here, because it is found out at each input.
-        recordable: whether its passes leave a tape (operators/tape).
+        recordable: whether its passes may leave a tape (operators/tape). Not if one was wrong.
+        recordings_left: how often recording may fail until it is no longer tried. A success sets it back.
         unknown_operation: the first operation of its last recording that has no rule, by torch's name.
         trusted_tapes: the signatures of its tapes that agreed with autograd's derivatives.
         trusted_curvature: the signatures of its tapes whose second derivatives agreed.
@@ -32,8 +36,19 @@ class NetworkFacts:
     mixes_inputs: bool | None = None
     piecewise_linear: bool | None = None
     recordable: bool = True
+    recordings_left: int = RECORDINGS
     unknown_operation: str = ""
     trusted_tapes: set[int] = field(default_factory=set)
     trusted_curvature: set[int] = field(default_factory=set)
     jvp_way: JvpWay = "forward mode"
     jvp_trusted: bool = False
+
+    @property
+    def may_be_recorded(self) -> bool:
+        """Whether the next pass is worth recording."""
+        return self.recordable and self.recordings_left > 0
+
+    @property
+    def leaves_tapes(self) -> bool:
+        """Whether no recording has failed since the last one that did not."""
+        return self.recordable and self.recordings_left == RECORDINGS

@@ -13,6 +13,7 @@ from secondsight.errors import ModelError
 from secondsight.model.classifier import Classifier, Target
 from secondsight.model.derivatives import NotDifferentiableError, derivatives, differentiable_gradient
 from secondsight.model.diagnosis import refuse_hidden_dependence, refuse_randomness
+from secondsight.model.network_facts import RECORDINGS
 from secondsight.operators.autograd_jacobian import AutogradJacobian
 from secondsight.operators.jacobian import Jacobian
 from secondsight.operators.tape.folding import FoldedWeights
@@ -197,13 +198,15 @@ def jacobian_at(model: Classifier, x: Tensor, record: bool) -> Jacobian:
 
 
 def _recorded(model: Classifier, x: Tensor) -> Jacobian | None:
-    """Record the network's tape at x. A network that left none once is not tried again."""
-    if not model.facts.recordable:
+    """Record the network's tape at x. A network that left none several times is not tried again."""
+    facts = model.facts
+    if not facts.may_be_recorded:
         return None
     tape = record_tape(model, x)
     if tape is None:
-        model.facts.recordable = False
+        facts.recordings_left -= 1
         return None
+    facts.recordings_left = RECORDINGS
     return _trusted(model, x, tape)
 
 
@@ -227,7 +230,7 @@ def linearise_each(
         folded: batch-norm-folded weights, shared by all inputs of a call.
     """
     whole = None
-    if model.facts.recordable and len({x.shape for x in inputs}) == 1:
+    if model.facts.may_be_recorded and len({x.shape for x in inputs}) == 1:
         whole = record_tape(model, torch.stack(list(inputs)), independent=True)
     if whole is None:
         return [linearise(model, x[None], target, record=True) for x, target in zip(inputs, targets, strict=True)]

@@ -24,7 +24,7 @@ from secondsight.optim.lambda_choice import LambdaRule
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.nystrom_model import NystromModel
 from secondsight.optim.path import Path, Point
-from secondsight.optim.penalties import Penalty
+from secondsight.optim.penalties import L1, Penalty
 from secondsight.optim.problem import C1, Objective, Problem
 from secondsight.optim.proof import Origin
 from secondsight.optim.small_matrices import inner_products
@@ -38,6 +38,9 @@ FLOAT32_RANGE = 2.0**-64, 2.0**64
 
 PATH_GAP = 1e-3
 """Where the first product proves this relative gap, the other maps of the path are good enough, too."""
+
+LIKELY = 0.01 ** (5 / 16)
+"""The share of lambda1_max that is chosen most often on photographs: a value of the default path."""
 
 FAR = 0.3
 """A map whose relative gap is above this is far from the optimum, and so may be the choice of lambda1."""
@@ -92,19 +95,11 @@ class CasoSolver:
     problem: Problem = field(init=False)
     fixed_shift: float | None = field(init=False, default=None)
 
-    def fix_lambda2(self, likely_lambda1: float | None = None) -> None:
-        """Find L from the first products, and set lambda2 = L/2 + c1 once and for all (theorem 3).
-
-        Args:
-            likely_lambda1: the lambda1 that will probably be chosen. What is known of its map early saves products.
-        """
+    def fix_lambda2(self) -> None:
+        """Find L from the first products, and set lambda2 = L/2 + c1 once and for all (theorem 3)."""
         self.basis = KrylovBasis(self.gradient, self.dtype)
         # Where blocks overlap, the penalty depends on the smallest eigenvalue.
-        overlapping = self.penalty.overlapping
-        early_map = None
-        if likely_lambda1 is not None and not overlapping:
-            early_map = functools.partial(self._early_map, likely_lambda1)
-        search = Search(self._margin, self.seed, overlapping, early_map)
+        search = Search(self._margin, self.seed, self.penalty.overlapping, self._early_map)
         spectrum = self.bound.explore(self.H, self.gradient, self.basis, search)
         self._check_symmetry()
         self.top, lambda2 = self._lambda2(spectrum)
@@ -114,11 +109,12 @@ class CasoSolver:
             self.fixed_shift = self.problem.negative
             self.problem = replace(self.problem, fixed_shift=self.fixed_shift)
 
-    def _early_map(self, lambda1: float, spectrum: Spectrum) -> Tensor:
-        """Solve for a map before L is settled."""
+    def _early_map(self, spectrum: Spectrum) -> Tensor:
+        """Solve for a likely map before L is settled. L must not depend on groups or on the user's lambda1."""
+        penalty = L1()
         lambda2 = (spectrum.top_bound + max(self._margin(spectrum.top), 0.0)) / 2
-        problem = Problem(self.gradient, self.penalty, lambda2, spectrum.top_bound, spectrum.negative)
-        return NystromModel(problem, self.basis).solve(lambda1).delta
+        problem = Problem(self.gradient, penalty, lambda2, spectrum.top_bound, spectrum.negative)
+        return NystromModel(problem, self.basis).solve(LIKELY * penalty.lambda1_max(self.gradient)).delta
 
     def choose(self, rule: LambdaRule) -> Path:
         """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the proof is good.

@@ -18,9 +18,6 @@ PAPER_START = 1e-5
 MOST_BISECTIONS = 30
 """Enough to tell two values of lambda1 apart that differ by 1e-9: beyond that, no map between them is new."""
 
-LIKELY = 0.01 ** (5 / 16)
-"""The share of lambda1_max that was chosen most often on photographs: a value of the default path."""
-
 TIE = 1e-9
 """Heights above the chord, from 0 to 1, that differ by no more than rounding does are equal."""
 
@@ -40,10 +37,6 @@ class LambdaRule(ABC):
         if lambda1_max == 0:
             return Path((solve(0.0),), 0)
         return self._choose(solve, lambda1_max)
-
-    def likely(self, lambda1_max: float) -> float:
-        """Guess which lambda1 will be chosen."""
-        return LIKELY * lambda1_max
 
     @abstractmethod
     def _choose(self, solve: Solve, lambda1_max: float) -> Path: ...
@@ -102,13 +95,9 @@ class FixedRule(KneeRule):
     lambda1: float
     relative: bool = False
 
-    def likely(self, lambda1_max: float) -> float:
-        """Return the lambda1 that will be chosen."""
-        return self.lambda1 * lambda1_max if self.relative else self.lambda1
-
     def _choose(self, solve: Solve, lambda1_max: float) -> Path:
         points = self._path(solve, lambda1_max)
-        chosen = solve(self.likely(lambda1_max))
+        chosen = solve(self.lambda1 * lambda1_max if self.relative else self.lambda1)
         return Path.of([*points, chosen], chosen)
 
 

@@ -22,6 +22,7 @@ from secondsight.model.network_facts import NetworkFacts
 from secondsight.results.explanation import Explanation
 from secondsight.runs.items import Items, content_hash
 from secondsight.runs.map_columns import Row, result_row, storable
+from secondsight.runs.run_folder import RunFolder
 
 Advance = Callable[[int, int], None]
 """Called with the number of items that are done since the last call, and how many of them have an error."""
@@ -45,6 +46,7 @@ class Plan:
         chunk: items in a file.
         batch: items in a call.
         store_path: whether rows have the path and the gradient, too.
+        dense: whether maps also go into one array.
     """
 
     model: Classifier
@@ -54,6 +56,7 @@ class Plan:
     chunk: int
     batch: int
     store_path: bool
+    dense: bool = False
 
     @property
     def chunks(self) -> int:
@@ -68,6 +71,20 @@ class Plan:
         """List these places batch by batch."""
         places = self.places(chunk)
         return [places[start : start + self.batch] for start in range(0, len(places), self.batch)]
+
+
+def write_chunk(plan: Plan, folder: RunFolder, chunk: int, rows: Sequence[Row]) -> None:
+    """Write the rows of a chunk. Its Parquet file comes last, because it says that the chunk is done.
+
+    Raises:
+        SecondsightError: if they cannot be written, as on a full disk.
+    """
+    if plan.dense:
+        # zarr takes a while to import.
+        from secondsight.runs.dense_array import write_shard
+
+        write_shard(folder.dense, chunk, rows)
+    folder.commit(chunk, rows, plan.store_path)
 
 
 @dataclass

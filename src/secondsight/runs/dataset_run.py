@@ -49,6 +49,7 @@ def run(
     use_labels: bool = False,
     limit: int | None = None,
     store_path: bool = False,
+    dense: Literal["zarr"] | None = None,
     retry_errors: bool = False,
     chunk: int = IN_A_FILE,
     engine: EngineName = "local",
@@ -74,6 +75,7 @@ def run(
         use_labels: explain the label that comes with each item of a Dataset or of a .tar (NAME.cls).
         limit: only the first items of the list.
         store_path: also store the path of lambda1 and the gradient. They take some twenty times the space of the rest.
+        dense: "zarr" also writes all maps into one array, `dense.zarr` in the folder, with NaN for items without a map.
         retry_errors: also do those chunks again in which an item has an error, if that item can be opened now.
         chunk: how many items a file has.
         engine: "local": this process. "ray": processes of Ray, on this machine or on a cluster whose nodes all see
@@ -112,17 +114,23 @@ def run(
         chunk=whole(1)("chunk", chunk),
         batch=min(CHUNK, chunk),
         store_path=flag("store_path", store_path),
+        dense=dense is not None and one_of("zarr")("dense", dense) == "zarr",
     )
     engine = one_of("local", "ray")("engine", engine)
     workers = whole(1, optional=True)("workers", workers)
     if engine == "local" and (workers is not None or address is not None):
         raise InputError("workers and address", "None for engine='local'", shown((workers, address)))
-    own = {"use_labels": use_labels, "chunk": plan.chunk, "batch": plan.batch, "store_path": plan.store_path}
+    own = {name: getattr(plan, name) for name in ("chunk", "batch", "store_path", "dense")}
     folder = RunFolder(file_name("out", out, "the name of a folder"))
-    settings = settings_of(model, listed, config, plan.seed, own)
+    settings = settings_of(model, listed, config, plan.seed, own | {"use_labels": use_labels})
     with folder.locked():
         folder.begin(settings)
         todo, again = _todo(plan, folder, flag("retry_errors", retry_errors))
+        if plan.dense:
+            # zarr takes a while to import.
+            from secondsight.runs.dense_array import make_array
+
+            make_array(folder.dense, len(listed), model.input_shape, plan.chunk)
         if todo:
             with _engine(plan, engine, len(todo), workers, address) as chosen:
                 _compute(plan, folder, todo, again, chosen, progress)

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 import torch
 
 from secondsight.call import Cautions
-from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead
+from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead, write_chunk
 from secondsight.runs.run_folder import RunFolder
 
 
@@ -39,5 +39,5 @@ class LocalEngine:
         plan, explainer = self.plan, BatchExplainer(self.plan, Cautions(depth=6))
         batches = read_ahead(plan, (batch for chunk in todo for batch in plan.batches(chunk)))
         for chunk in todo:
-            folder.commit(chunk, explainer.chunk_rows(chunk, batches, advance), plan.store_path)
+            write_chunk(plan, folder, chunk, explainer.chunk_rows(chunk, batches, advance))
             self.size = explainer.size

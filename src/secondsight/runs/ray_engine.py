@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import socket
 import warnings
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from torch import nn
 
 from secondsight.call import Cautions
 from secondsight.errors import InputError, SecondsightError, SecondsightWarning, shown
-from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead
+from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead, write_chunk
 from secondsight.runs.run_folder import RunFolder, rows_in
 
 try:
@@ -28,6 +29,9 @@ try:
     import ray.data
 except ImportError:
     raise SecondsightError("engine='ray' needs Ray: pip install 'secondsight[ray]'") from None
+
+PATIENCE = 5.0
+"""Seconds that the address of a cluster has to answer."""
 
 Told = dict[str, list[Any]]
 """What an actor says of a chunk: a batch of Ray Data with one row."""
@@ -62,7 +66,7 @@ class ChunkActor:
             if bool(batch["again"][0]) or rows_in(self.folder.part(chunk)) != len(self.plan.places(chunk)):
                 batches = read_ahead(self.plan, self.plan.batches(chunk))
                 rows = self.explainer.chunk_rows(chunk, batches, lambda *_: None)
-                self.folder.commit(chunk, rows, self.plan.store_path)
+                write_chunk(self.plan, self.folder, chunk, rows)
         except SecondsightError as error:
             refusal = str(error)
         failed = self.explainer.failed - failed
@@ -139,8 +143,9 @@ def ray_engine(plan: Plan, chunks: int, workers: int | None, address: str | None
     ours = not ray.is_initialized()
     if ours:
         try:
+            _require_answer(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise SecondsightError(f"--address {address}: Ray cannot be used: {shown(error, str)}") from None
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
@@ -155,3 +160,10 @@ def ray_engine(plan: Plan, chunks: int, workers: int | None, address: str | None
     finally:
         if ours:
             ray.shutdown()
+
+
+def _require_answer(address: str | None) -> None:
+    """Raise OSError or ValueError if nothing answers at HOST:PORT: Ray itself would wait for minutes."""
+    if address is not None and ":" in address:
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()

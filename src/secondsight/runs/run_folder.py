@@ -45,7 +45,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         """Only remember the names. Nothing is read or made."""
-        self.path, self.maps, self.record = path, path / "maps", path / "run.json"
+        self.path, self.maps, self.record, self.dense = path, path / "maps", path / "run.json", path / "dense.zarr"
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from secondsight.devices import policy
+
 Bend = Callable[..., tuple[Tensor, ...]]
 """From the tangents of a step's inputs to what it adds to the tangents of their adjoints, one for each."""
 
@@ -18,8 +20,8 @@ aten = torch.ops.aten
 
 
 def layout(tensor: Tensor) -> torch.memory_format:
-    """Choose how pictures lie in memory. Channels last makes transposed convolutions three times faster on the CPU."""
-    last = tensor.ndim == 4 and tensor.device.type == "cpu"
+    """Choose how pictures lie in memory."""
+    last = tensor.ndim == 4 and policy(tensor.device).channels_last
     return torch.channels_last if last else torch.contiguous_format
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from secondsight.devices import policy
 from secondsight.operators.tape.linear_steps import Convolution, Pointwise, Product, Scale
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
@@ -16,7 +17,7 @@ def _convolution(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, *se
         return None
     stride, padding, _, transposed, _, groups = settings
     plain = groups == 1 and not transposed and not any(padding)
-    if plain and weight.shape[2:] == (1, 1) and x.device.type == "cpu":
+    if plain and weight.shape[2:] == (1, 1) and policy(x.device).pointwise_products:
         return Pointwise(weight, x.shape[1:], tuple(stride))
     return Convolution(weight, x.shape[1:], settings)
 
