@@ -353,6 +353,8 @@ class SecondOrderExplanation(SparseExplanation):
         products: exact Hessian products used.
         curvature: "gauss-newton" or "exact".
         top_eigenvalue: the L that lambda2 was set from.
+        ritz_values: what the products showed of the Hessian's spectrum, rising: numbers between its extreme
+            eigenvalues, as many as there were directions.
     """
 
     method: CASO
@@ -360,3 +362,4 @@ class SecondOrderExplanation(SparseExplanation):
     products: int = field(metadata=limits(0))
     curvature: str = field(metadata=limits(words=("gauss-newton", "exact")))
     top_eigenvalue: float = field(metadata=limits(0, math.inf))
+    ritz_values: tuple[float, ...] = field(repr=False, metadata=limits(-math.inf, math.inf, nan=True))
