@@ -60,12 +60,13 @@ def kill_and_resume(folder: Path, out: Path, kills: int, uninterrupted: list[dic
         assert len(now) > done
         # What is there can be used while the rest is missing.
         half = ss.open_run(out)
-        assert len(half) == 4 * len(now)
+        assert len(half) + len(half.errors) == 4 * len(now)
         assert not half.is_complete
         done = len(now)
     # What a write has left that was cut short.
     (out / "maps" / ".0123456789ab").write_bytes(b"half a file")
-    assert finished(start(folder, out)) == (0, f"{len(uninterrupted)}\n")
+    maps = sum(row["error"] is None for row in uninterrupted)
+    assert finished(start(folder, out)) == (0, f"{maps}\n")
     assert sorted(file.name for file in (out / "maps").iterdir()) == parts(out)
     assert rows(ss.open_run(out)) == uninterrupted
 
@@ -89,14 +90,11 @@ def test_a_killed_run_goes_on_and_equals_one_that_was_not(tmp_path: Path, folder
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_ten_times(tmp_path: Path) -> None:
-    pictures(tmp_path / "in", 400)
-    picture(tmp_path / "in/0007.png", 0).write_bytes(b"no picture")
+    """At random moments, with an item among the others that cannot be read."""
+    pictures(tmp_path / "in", 200)
+    (tmp_path / "in/0007.png").write_bytes(b"no picture")
     right = uninterrupted(tmp_path / "in", tmp_path / "whole")
-    assert sum(row["error"] is not None for row in right) == 1
-    shutil.rmtree(tmp_path / "whole")
-    (tmp_path / "in/0007.png").unlink()
-    picture(tmp_path / "in/0007.png", 7)
-    right = uninterrupted(tmp_path / "in", tmp_path / "whole")
+    assert [row["position"] for row in right if row["error"] is not None] == [7]
     kill_and_resume(tmp_path / "in", tmp_path / "run", 10, right, seed=1)
 
 
@@ -311,14 +309,14 @@ def test_five_thousand_pictures_in_flat_memory(tmp_path: Path) -> None:
     run = ss.run(
         run_program.network(),
         tmp_path / "in",
-        "caso",
+        "cafo",
         out=tmp_path / "run",
         progress=lambda _: sizes.append(resident()),
     )
     assert len(run) == 5000
     assert max(sizes[-20:]) - sizes[len(sizes) // 5] < 20 * 2**20
     before = resident()
-    assert sum(e.products for e in run) > 5000
+    assert sum(e.sparsity > 0 for e in run) > 4000
     assert resident() - before < 50 * 2**20
 
 
