@@ -29,8 +29,8 @@ LIMIT = 1.10
 """What a run may cost at most, as a multiple of one call."""
 RAY_LIMIT = 0.85
 """The pace of Ray's two workers at least, as a share of the local engine's."""
-RAY_CHUNK = 10
-"""Items in a file of the comparison: few, so that the workers end at nearly the same time."""
+RAY_CHUNK = 16
+"""Items in a file of the comparison: those of a call, and few enough for workers to end at nearly the same time."""
 
 
 def run_beside_call(classifier: ss.Classifier, files: list[Path], rounds: int) -> Figures:
@@ -96,21 +96,21 @@ def ray_beside_local(classifier: ss.Classifier, files: list[Path], workers: int)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="lite0,resnet50")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="runs and calls in turn; 0: none")
     parser.add_argument("--photographs", type=int, default=40)
     parser.add_argument(
         "--ray", type=int, default=200, help="photographs for Ray and the local engine, on the first model; 0: none"
     )
     parser.add_argument("--json", type=Path, help="file for what was measured, for bench.publish --take")
     arguments = parser.parse_args()
-    names, found = arguments.models.split(","), {}
-    for name in names:
+    names = arguments.models.split(",")
+    found: dict[str, dict[str, Figures]] = {name: {} for name in names}
+    for name in names if arguments.rounds else ():
         f = run_beside_call(model(name), photographs(arguments.photographs), arguments.rounds)
-        found[name] = {"run": f}
+        found[name]["run"] = f
         console.print(
             f"{name}: a run costs {f['ge']:.2f} g.e. each, one call {f['call_ge']:.2f}: {f['ratio']:.3f}, "
-            f"at most {LIMIT:g}; "
-            f"{f['kilobytes']:.1f} kB each; {f['again']:.2f} s to see that nothing is left to do",
+            f"at most {LIMIT:g}; {f['kilobytes']:.1f} kB each; {f['again']:.2f} s to see that nothing is left to do",
             highlight=False,
         )
         record.write(arguments.json, "datasets", found)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import skimage.data
 import torch
@@ -148,6 +149,20 @@ def test_a_damaged_file_is_done_again(tmp_path: Path, folder: Path, damage: Any)
     assert uninterrupted(folder, tmp_path / "run") == right
 
 
+def test_a_file_that_is_damaged_inside_is_told(tmp_path: Path, folder: Path) -> None:
+    uninterrupted(folder, tmp_path / "run")
+    file = tmp_path / "run/maps/part-000003.parquet"
+    data, group = bytearray(file.read_bytes()), pq.read_metadata(file).row_group(0)
+    columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+    values = columns["map_values.list.element"]
+    data[values.data_page_offset + values.total_compressed_size - 3] ^= 255
+    file.write_bytes(bytes(data))
+    with pytest.raises(
+        ss.SecondsightError, match=r"part-000003.parquet cannot be read .*: delete it, and start the run"
+    ):
+        _ = ss.open_run(tmp_path / "run")[12:16]
+
+
 def test_corrupt_pictures_cost_only_themselves(tmp_path: Path) -> None:
     """Errors are rows. Tried again, they are maps, and the maps beside them are those of a run without errors."""
     files = pictures(tmp_path / "in", 10)
@@ -203,6 +218,8 @@ def test_inputs_that_the_network_cannot_take(tmp_path: Path) -> None:
     with pytest.raises(ss.SecondsightError, match="none of 16 items can be explained: target must be"):
         ss.run(model, numbered(20), "caso", "cat", out=tmp_path / "two")
     assert parts(tmp_path / "two") == []
+    # Nothing was done, so that the folder takes the right target, too.
+    assert len(ss.run(model, numbered(20), "caso", 1, out=tmp_path / "two")) == 18
     # A device that is broken fails for all that comes after.
     reasons[18] = RuntimeError("CUDA error: device-side assert triggered")
     with pytest.raises(RuntimeError, match="device-side assert"):

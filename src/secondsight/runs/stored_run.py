@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
@@ -75,14 +76,13 @@ class StoredRun(Sequence[Explanation]):
         >>> run.where(pc.field("second_order_angle") > 20)[0].save("map.png")  # doctest: +SKIP
     """
 
-    def __init__(
-        self, folder: RunFolder, record: dict[str, Any], items: Items | None = None, condition: Any = None
-    ) -> None:
+    def __init__(self, folder: RunFolder, record: dict[str, Any], items: Items | None = None) -> None:
         """Look which files are there. For use by `open_run`."""
         self.path, self.settings, self.sessions = folder.path, record["settings"], record["sessions"]
         self.total: int = self.settings["items"]
         self.method = Method.from_json(self.settings["method"])
-        self._folder, self._record, self._items, self._condition = folder, record, items, condition
+        self._folder, self._items = folder, items
+        self._condition: pc.Expression | None = None
         self._reader, self._chunk = reader_of(self.settings), int(self.settings["chunk"])
         sizes = [min(self._chunk, self.total - start) for start in range(0, self.total, self._chunk)]
         files = [str(folder.part(chunk)) for chunk in sorted(folder.done(sizes))]
@@ -158,8 +158,10 @@ class StoredRun(Sequence[Explanation]):
         if not isinstance(condition, pc.Expression):
             may_be = 'an expression of pyarrow.compute, as pc.field("sparsity") > 0.9'
             raise InputError("condition", may_be, shown(condition))
-        both = condition if self._condition is None else self._condition & condition
-        return StoredRun(self._folder, self._record, self._items, both)
+        narrower = copy.copy(self)
+        narrower._condition = condition if self._condition is None else self._condition & condition
+        narrower._positions = None
+        return narrower
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of the maps as a table of pyarrow, a row for each map.
