@@ -842,7 +842,7 @@ def half_then(error: BaseException) -> Callable[[IO[bytes]], None]:
 class TestSaveRefuses:
     @pytest.mark.parametrize("name", ["e.jpg", "e.pdf", "e", "e.npz.txt", "png"])
     def test_other_suffix(self, tmp_path: Path, name: str) -> None:
-        with pytest.raises(ss.InputError, match=r"\.png or \.npz"):
+        with pytest.raises(ss.InputError, match=r"\.png, \.html or \.npz"):
             explained().save(tmp_path / name)
         assert not list(tmp_path.iterdir())
 

@@ -179,3 +179,14 @@ def test_names_of_pages(small: ss.Classifier, tmp_path: Path) -> None:
     assert [tab.title for tab in comparison.tabs()] == ["CAFO", "Gradient"]
     assert comparison._repr_html_().startswith("<iframe")
     assert comparison._repr_html_().isascii()
+
+
+def test_the_spectrum_lies_within_that_of_the_hessian(small: ss.Classifier) -> None:
+    x = torch.rand(3, 16, 16)
+    e = ss.explain(small, x)
+    values = ss.input_hessian(small, x).eigh(2)[0]
+    assert list(e.ritz_values) == sorted(e.ritz_values)
+    # Few products see most of the largest eigenvalue, and never more than it.
+    assert 0.8 * float(values.max()) < e.ritz_values[-1] <= float(values.max()) * 1.0001
+    assert e.ritz_values[0] >= -1e-3 * e.top_eigenvalue
+    assert view(e)["ritz_values"] == e.ritz_values

@@ -358,3 +358,15 @@ def test_a_page_without_a_script_says_why(browser: Any, pages: Path) -> None:
 
 def test_the_picture_of_the_page_is_a_png(results: dict[str, Any]) -> None:
     assert Image.open(io.BytesIO(results["caso"]._repr_png_())).format == "PNG"
+
+
+def test_switching_fast_ends_at_the_last_wish(open_page: Callable[..., Tab]) -> None:
+    tab = open_page("compared", "#all=false&method=0")
+    tab.page.evaluate(
+        "Promise.all([{ method: 1 }, { method: 2, kind: 'entries' }, { point: 3 }, { method: 1 }, { all: true }, "
+        "{ all: false, kind: 'groups' }].map((one) => viewer.set(one)))"
+    )
+    tab.settle()
+    assert tab.page.get_attribute('[role="tab"][aria-selected="true"]', "id") == "tab-1"
+    assert tab.page.locator(".frame canvas").count() == 3
+    assert "windows zero" in text(tab, ".now")

@@ -132,6 +132,7 @@ def _with_curvature(
         products=solver.H.taken,
         curvature=H.kind,
         top_eigenvalue=solver.top * unit,
+        ritz_values=tuple((solver.basis.ritz_values() * unit).tolist()),
     )
 
 

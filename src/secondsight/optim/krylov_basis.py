@@ -197,6 +197,11 @@ class KrylovBasis:
             self._ritz = self._pair(values[0], coefficients[:, 0]), self._pair(values[-1], coefficients[:, -1])
         return self._ritz
 
+    def ritz_values(self) -> Tensor:
+        """Compute the eigenvalues of V'HV, rising: what is known of the spectrum of H."""
+        values: Tensor = torch.linalg.eigvalsh(self.projected())
+        return values
+
     def residual(self, bottom: bool) -> Tensor:
         """Compute Hv - value v for the unit vector v of the bottom or the top Ritz value."""
         values, coordinates = torch.linalg.eigh(self.projected())

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FILES = "a name that ends in .png, .html or .npz"
 """What `save` writes."""
 
-FORMAT = 6
+FORMAT = 7
 """Version of the NPZ files: raised whenever older files cannot be read any more."""
 
 KINDS = {kind.__name__: kind for kind in (Explanation, SparseExplanation, PictureExplanation, SecondOrderExplanation)}

@@ -155,7 +155,7 @@ def ray_engine(plan: Plan, chunks: int, workers: int | None, address: str | None
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        has: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        has: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call, unused-ignore]
         cores, gpus = int(has.get("CPU", 0)), int(has.get("GPU", 0))
         most, what = (gpus, "GPUs") if gpus else (cores, "cores")
         if workers is not None and workers > most:

@@ -87,7 +87,7 @@ def report_page(run: StoredRun, gallery: int, progress: Callable[[int, int], Non
         "gallery": rows,
         "thumbnails": thumbnails,
     }
-    return page(f"{body['name']} - {body['method']}", body, parts, "start_report")
+    return page(f"{body['name']} - {body['method']}", body, parts, report=True)
 
 
 def _columns(run: StoredRun) -> dict[str, list[Any]]:

@@ -36,6 +36,17 @@ def open_run(path: str | os.PathLike[str], items: Any = None) -> StoredRun:
 
     Raises:
         SecondsightError: if the folder has no run.
+        InputError: if `items` are fewer than the run has.
+
+    Example:
+        >>> import tempfile, torch
+        >>> import secondsight as ss
+        >>> model = ss.Classifier(torch.nn.Linear(4, 3), input_shape=(4,))
+        >>> out = tempfile.mkdtemp()
+        >>> _ = ss.run(model, list(torch.rand(20, 4)), "cafo", out=out)
+        >>> maps = open_run(out)
+        >>> len(maps), maps.is_complete
+        (20, True)
     """
     folder = RunFolder(file_name("path", path, "the folder of a run"))
     record = folder.read_record()
@@ -100,7 +111,11 @@ class StoredRun(Sequence[Explanation]):
         return (self._read(place) for place in self._places())
 
     def named(self) -> Iterator[tuple[str, Explanation]]:
-        """Read one map after the other, each with the id of its item."""
+        """Read one map after the other, each with the id of its item.
+
+        Returns:
+            Pairs of an id and an Explanation.
+        """
         return zip(self.ids, self, strict=True)
 
     @property
@@ -111,6 +126,12 @@ class StoredRun(Sequence[Explanation]):
 
     def by_id(self, id: str) -> Explanation:
         """Read the map of an item.
+
+        Args:
+            id: the name of the item, as `ids` has it.
+
+        Returns:
+            Its Explanation.
 
         Raises:
             SecondsightError: if there is none, because there is no such item, it failed, or is not done yet.
@@ -127,6 +148,12 @@ class StoredRun(Sequence[Explanation]):
 
         Args:
             condition: an expression of the columns.
+
+        Returns:
+            The same run with these maps only.
+
+        Raises:
+            InputError: if the condition is no expression of pyarrow.
         """
         if not isinstance(condition, pc.Expression):
             may_be = 'an expression of pyarrow.compute, as pc.field("sparsity") > 0.9'
@@ -141,6 +168,12 @@ class StoredRun(Sequence[Explanation]):
 
         Args:
             columns: the columns; None: all but the large ones, which have the maps.
+
+        Returns:
+            The table.
+
+        Raises:
+            InputError: if there is no such column.
         """
         known = self._dataset.schema.names
         wanted = [name for name in known if name not in ARRAY_COLUMNS] if columns is None else list(columns)

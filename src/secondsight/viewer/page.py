@@ -35,16 +35,17 @@ SIGNED_COLOURS = ("berlin", "RdBu_r")
 """For signs, from negative to positive, dark or light in the middle. Nearly everyone tells blue from red."""
 
 
-def page(title: str, body: dict[str, Any], parts: Mapping[str, Any], start: str = "start") -> str:
+def page(title: str, body: dict[str, Any], parts: Mapping[str, Any], report: bool = False) -> str:
     """Write a page.
 
     Args:
         title: of the page.
         body: what the script starts from.
         parts: what it reads when it is needed, by the name of the part.
-        start: the script, and the style beside that of the viewer.
+        report: whether it is about a run, and not of results.
     """
-    script, style = joined(f"{start}.js"), static("viewer.css") + static(f"{start}.css")
+    script = joined("start_report.js" if report else "start.js")
+    style = static("viewer.css") + (static("report.css") if report else "")
     data = {"page": body | {"colours": _colours()}} | dict(parts)
     filled = {
         "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "

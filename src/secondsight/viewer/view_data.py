@@ -72,6 +72,7 @@ def view(e: Explanation, archive: bool = True, path: bool = True) -> dict[str, A
         "shades": {kind: _shades(e, maps, kind) for kind in _kinds(e)},
         "certificate": None,
         "second_order": None,
+        "ritz_values": e.ritz_values if isinstance(e, SecondOrderExplanation) else [],
         "archive": _archive(e) if archive else None,
     }
     if isinstance(e, SparseExplanation):

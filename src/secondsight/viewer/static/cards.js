@@ -15,32 +15,26 @@ export function certificateCard(data, onchosen, atChosen) {
   return card(
     el("span", { class: `badge ${state}` }, heading),
     el("p", {}, data.certificate.words),
-    el("p", {}, data.certificate.basis),
-    facts(Object.entries(values).map(([name, value]) => [name, short(value)])),
+    gap !== null && el("p", {}, data.certificate.basis),
+    gap > 0 && facts(Object.entries(values).map(([name, value]) => [name, short(value)])),
     !atChosen && el("p", {}, "This speaks of the chosen map. ", button("Show it", onchosen)),
   );
 }
 
-/** Whether second order matters, and where the Hessian's largest eigenvalue lies. */
+/** Whether second order matters, and what is known of the Hessian's spectrum. */
 export function secondOrderCard(data) {
   const { top_eigenvalue, top_eigenvalue_bound, lambda2 } = data.summary;
   if (!data.second_order) {
     return card("First order", el("p", {}, "The map of this method does not use the Hessian of the loss."));
   }
-  const known = top_eigenvalue !== undefined;
-  return card(
-    "Second order",
-    el("p", {}, data.second_order),
-    known && spectrum(top_eigenvalue, top_eigenvalue_bound, 2 * lambda2),
-    known &&
-      el(
-        "p",
-        { class: "small" },
-        `The largest eigenvalue of the Hessian is L = ${short(top_eigenvalue)}` +
-          (top_eigenvalue_bound === null ? ". It has no upper bound" : `, at most ${short(top_eigenvalue_bound)}`) +
-          `. The penalty curves by 2 λ₂ = ${short(2 * lambda2)}. Above L, the objective has one best map only.`,
-      ),
-  );
+  const sentence = el("p", {}, data.second_order);
+  if (top_eigenvalue === undefined) return card("Second order", sentence);
+  const bound = top_eigenvalue_bound === null ? "without an upper bound" : `at most ${short(top_eigenvalue_bound)}`;
+  const words =
+    `The spectrum of the Hessian, as its products showed it: the marks on the line. Its largest eigenvalue is L = ${short(top_eigenvalue)}, ` +
+    `${bound}. The penalty curves by 2 λ₂ = ${short(2 * lambda2)}: above L, the objective has one best map only.`;
+  const line = spectrum(data.ritz_values, top_eigenvalue, top_eigenvalue_bound, 2 * lambda2);
+  return card("Second order", sentence, line, el("p", { class: "small" }, words));
 }
 
 /** How the map was made, and what a reader should know of it. */
@@ -63,21 +57,24 @@ export function aboutCard(data) {
   );
 }
 
-/** A line with 0, L, the upper bound of L, and 2 lambda2. */
-function spectrum(top, bound, curvature) {
+/** A line with eigenvalues, L, the upper bound of L, and 2 lambda2. */
+function spectrum(eigenvalues, top, bound, curvature) {
   const [width, middle] = [300, 30];
-  const most = 1.08 * Math.max(top, bound ?? 0, curvature);
-  const at = (value) => 8 + (value / most) * (width - 16);
+  const known = eigenvalues.filter((value) => value !== null);
+  const most = 1.06 * Math.max(top, bound ?? 0, curvature);
+  const least = Math.min(0, ...known);
+  const at = (value) => 8 + ((value - least) / (most - least)) * (width - 16);
+  const line = (value, half, kind) => svg("line", { x1: at(value), x2: at(value), y1: middle - half, y2: middle + half, class: kind });
   const mark = (value, name, below) => [
-    svg("line", { x1: at(value), x2: at(value), y1: middle - 7, y2: middle + 7, class: "mark" }),
+    line(value, 7, "mark"),
     svg("text", { x: at(value), y: below ? middle + 22 : middle - 12, "text-anchor": "middle" }, name),
   ];
   return svg(
     "svg",
-    { viewBox: `0 0 ${width} 58`, class: "spectrum", role: "img", "aria-label": "Eigenvalues on a line from zero" },
+    { viewBox: `0 0 ${width} 58`, class: "spectrum", role: "img", "aria-label": `Eigenvalues: ${known.map(short).join(", ")}` },
     svg("line", { x1: 0, x2: width, y1: middle, y2: middle, class: "axis" }),
-    svg("rect", { x: at(0), y: middle - 3, width: at(top) - at(0), height: 6, class: "reach" }),
     bound !== null && svg("rect", { x: at(top), y: middle - 3, width: Math.max(at(bound) - at(top), 0), height: 6, class: "doubt" }),
+    ...known.map((value) => line(value, 10, "eigenvalue")),
     mark(0, "0", true),
     mark(top, "L", false),
     bound !== null && mark(bound, "bound", true),

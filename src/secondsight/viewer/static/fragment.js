@@ -1,17 +1,31 @@
 // What a person set, in the fragment of the address: a link to a page shows what the sender saw.
 
-const KINDS = { method: Number, point: Number, zoom: Number, x: Number, y: Number, opacity: Number };
-const NAMES = [...Object.keys(KINDS), "colours", "signed", "kind", "all", "shows", "theme"];
-
-/** Read the settings of the fragment. Those that are not there, or are no numbers, are left out. */
-export function settingsOf(fragment) {
+/** Read settings, each only if it is one that may be: `allowed` has a test for each name, of the text. */
+export function settingsOf(fragment, allowed) {
   const found = {};
   for (const [name, text] of new URLSearchParams(fragment.replace(/^#/, ""))) {
-    if (!NAMES.includes(name)) continue;
-    const value = KINDS[name] ? Number(text) : text === "true" ? true : text === "false" ? false : text;
-    if (!Number.isNaN(value)) found[name] = value;
+    const value = Object.hasOwn(allowed, name) ? allowed[name](text) : undefined;
+    if (value !== undefined) found[name] = value;
   }
   return found;
+}
+
+/** A number from the least to the most, whole or not. */
+export function numberIn(least, most, whole = false) {
+  return (text) => {
+    const value = Number(text);
+    return text !== "" && value >= least && value <= most && (!whole || Number.isInteger(value)) ? value : undefined;
+  };
+}
+
+/** One of some words. */
+export function wordOf(words) {
+  return (text) => (words.includes(text) ? text : undefined);
+}
+
+/** Yes or no. */
+export function truth(text) {
+  return { true: true, false: false }[text];
 }
 
 /** Write settings into the fragment, but not those that are as they were at the start. */

@@ -3,7 +3,7 @@ import { el, svg } from "./page_parts.js";
 
 const BINS = 20;
 const STARTS = [0.99, 0.9, 0.5, 0]; // where bars may begin: sparse maps differ in their last percents
-const [BAR_WIDTH, BARS_HEIGHT] = [14, 90];
+const [BAR_WIDTH, BARS_HEIGHT] = [14, 130];
 
 /** Bars of numbers up to 1. `onpick` gets the range of the bar that a person picks, or null. */
 export function histogram(title, values, format, onpick) {

@@ -10,8 +10,8 @@ export function blank(width, height) {
   return canvas;
 }
 
-/** Whether a map is of scattered single places, which a small picture would lose. */
-export function isDots(map, width, height) {
+/** What a map is made of: "regions", scattered "dots" that a small picture would lose, or "noise" over most of it. */
+export function textureOf(map, width, height) {
   let kept = 0;
   let inside = 0;
   for (let r = 0, i = 0; r < height; r++) {
@@ -22,7 +22,8 @@ export function isDots(map, width, height) {
       if (!edge && map[i - 1] && map[i + 1] && map[i - width] && map[i + width]) inside++;
     }
   }
-  return kept > 0 && kept <= map.length / 2 && inside < kept / 2;
+  if (inside >= kept / 2) return "regions";
+  return kept <= map.length / 2 ? "dots" : "noise";
 }
 
 /** How many places a side a single place fills, so that it can be seen where a place has `scale` dots of the screen. */
@@ -69,40 +70,62 @@ function word(colours, index) {
   return (0xff000000 | (colours[3 * index + 2] << 16) | (colours[3 * index + 1] << 8) | colours[3 * index]) >>> 0;
 }
 
+/** The photograph under a map: paler, the more opaque the map is. `opacity` 0 is the photograph as it is. */
+export function paled(photograph, opacity) {
+  const pale = new Uint8ClampedArray(photograph.length);
+  for (let o = 0; o < photograph.length; o += 4) {
+    const grey = (photograph[o] + photograph[o + 1] + photograph[o + 2]) / 3;
+    for (let k = o; k < o + 3; k++) {
+      pale[k] = opacity * (0.85 * (0.6 * grey + 0.4 * photograph[k]) + 25.5) + (1 - opacity) * photograph[k];
+    }
+    pale[o + 3] = 255;
+  }
+  return pale;
+}
+
 /**
  * Paint a map over a paler photograph, on a canvas of twice its size: the stronger the more opaque, with a line around
- * what is kept. Scattered places have no line. `opacity` 0 is the photograph as it is.
+ * what is kept if that is regions.
  */
-export function paintOverlay(canvas, photograph, map, colours, { signed, opacity, outline }) {
+export function paintOverlay(canvas, pale, map, colours, { signed, opacity, outline }) {
   const [width, height] = [canvas.width / 2, canvas.height / 2];
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  const weights = Float32Array.from({ length: 256 }, (_, s) => (s ? 0.35 + 0.6 * (s / 255) ** 0.7 : 0) * opacity);
-  const out = image.data;
-  const put = (o, i, k, over, weight) => {
-    const grey = (photograph[4 * i] + photograph[4 * i + 1] + photograph[4 * i + 2]) / 3;
-    const pale = 0.85 * (0.6 * grey + 0.4 * photograph[4 * i + k]) + 25.5;
-    const under = opacity * pale + (1 - opacity) * photograph[4 * i + k];
-    out[o + k] = under * (1 - weight) + over * weight;
+  const out = new Uint32Array(image.data.buffer);
+  const words = new Uint32Array(pale.buffer);
+  const mixed = (o, colour, at, weight) => {
+    const channel = (k) => pale[o + k] * (1 - weight) + colour[at + k] * weight;
+    return (0xff000000 | (channel(2) << 16) | (channel(1) << 8) | channel(0)) >>> 0;
   };
+  const weights = Float32Array.from({ length: 256 }, (_, s) => (0.35 + 0.6 * (s / 255) ** 0.7) * opacity);
   for (let r = 0, i = 0; r < height; r++) {
     for (let c = 0; c < width; c++, i++) {
-      const colour = 3 * colourIndex(map[i], signed, 0.4);
-      for (let sub = 0; sub < 4; sub++) {
-        const [down, right] = [sub >> 1, sub & 1];
-        const o = 4 * ((2 * r + down) * canvas.width + 2 * c + right);
-        const line = outline && !map[i] && beside(map, width, height, r, c, down ? 1 : -1, right ? 1 : -1);
-        const weight = line ? opacity : weights[Math.abs(map[i])];
-        for (let k = 0; k < 3; k++) put(o, i, k, line ? OUTLINE[k] : colours[colour + k], weight);
-        out[o + 3] = 255;
-      }
+      const start = 4 * r * width + 2 * c;
+      const shade = map[i];
+      const word = shade ? mixed(4 * i, colours, 3 * colourIndex(shade, signed, 0.4), weights[Math.abs(shade)]) : words[i];
+      out[start] = out[start + 1] = out[start + 2 * width] = out[start + 2 * width + 1] = word;
     }
   }
+  if (outline) drawOutline(out, map, width, height, (i) => mixed(4 * i, OUTLINE, 0, opacity));
   context.putImageData(image, 0, 0);
 }
 
-/** Whether one of the three places that touch a corner of this one is kept. */
-function beside(map, width, height, r, c, down, right) {
-  const at = (row, column) => row >= 0 && row < height && column >= 0 && column < width && map[row * width + column];
-  return at(r + down, c) || at(r, c + right) || at(r + down, c + right);
+/** Draw the line: the quarters of places outside that touch a place that is kept. */
+function drawOutline(out, map, width, height, wordAt) {
+  const kept = (row, column) => row >= 0 && row < height && column >= 0 && column < width && map[row * width + column] !== 0;
+  for (let r = 0, i = 0; r < height; r++) {
+    for (let c = 0; c < width; c++, i++) {
+      if (!map[i]) continue;
+      const inside = r && c && r < height - 1 && c < width - 1;
+      if (inside && map[i - 1] && map[i + 1] && map[i - width] && map[i + width]) {
+        if (map[i - width - 1] && map[i - width + 1] && map[i + width - 1] && map[i + width + 1]) continue;
+      }
+      for (let y = 2 * r - 1; y <= 2 * r + 2; y++) {
+        for (let x = 2 * c - 1; x <= 2 * c + 2; x++) {
+          if (x < 0 || y < 0 || x >= 2 * width || y >= 2 * height || kept(y >> 1, x >> 1)) continue;
+          out[y * 2 * width + x] = wordAt((y >> 1) * width + (x >> 1));
+        }
+      }
+    }
+  }
 }

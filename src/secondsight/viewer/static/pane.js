@@ -8,7 +8,7 @@ export class Pane {
   constructor(lens, label, size) {
     this.lens = lens;
     this.size = size;
-    this.label = label;
+    this.words = label;
     this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": label });
     this.caption = el("figcaption", {}, label);
     this.element = el("figure", { class: "pane" }, el("div", { class: "frame" }, this.canvas), this.caption);

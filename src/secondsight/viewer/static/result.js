@@ -1,12 +1,12 @@
 // One result of a page: its data, and its maps, unpacked when they are first shown.
 import { arrayOf, bytesOf, inflated, mapsOf } from "./decode.js";
-import { isDots } from "./paint.js";
+import { paled, textureOf } from "./paint.js";
 import { percent, placeProof, shadeValue, short } from "./words.js";
 
 /** A result. `load` gives its data; the rest is made of them. */
 export class Result {
   constructor({ title, photograph, load }) {
-    Object.assign(this, { title, photograph, load, data: null, maps: {}, dots: new Map(), support: null, exact: null, opened: false, image: null });
+    Object.assign(this, { title, photograph, load, data: null, maps: {}, textures: new Map(), support: null, exact: null, opened: false, image: null });
   }
 
   /** Unpack what a picture of this kind needs. */
@@ -33,10 +33,16 @@ export class Result {
     return this.maps[this.kind(kind)][k];
   }
 
-  isDots(kind, k) {
+  texture(kind, k) {
     const key = `${this.kind(kind)} ${k}`;
-    if (!this.dots.has(key)) this.dots.set(key, isDots(this.map(kind, k), this.data.width, this.data.height));
-    return this.dots.get(key);
+    if (!this.textures.has(key)) this.textures.set(key, textureOf(this.map(kind, k), this.data.width, this.data.height));
+    return this.textures.get(key);
+  }
+
+  /** The photograph under its overlay. */
+  paled(opacity) {
+    if (this.opacity !== opacity) [this.opacity, this.pale] = [opacity, paled(this.pixels, opacity)];
+    return this.pale;
   }
 
   /** The map that is most like another one: with the nearest share of zeros. */

@@ -55,13 +55,20 @@ export class Stage {
     return look.signed ? this.colours.sign[look.signedColours] : this.colours.magnitude[look.colours];
   }
 
-  #paint({ result, shows, pane, source }, look, k) {
+  #paint(one, look, k) {
+    const { result, shows, pane, source } = one;
     const { width, height } = result.data;
-    const dots = result.isDots(look.kind, k);
-    const map = dilated(result.map(look.kind, k), width, height, dots ? dotSide(pane.scale) : 1);
+    const texture = result.texture(look.kind, k);
+    const side = texture === "dots" ? dotSide(pane.scale) : 1;
+    const { kind, signed, opacity } = look;
+    const painted = [k, kind, signed, opacity, look.colours, look.signedColours, side].join();
+    // Methods without a path stay as they are when the others move.
+    if (one.painted === painted) return;
+    one.painted = painted;
+    const map = dilated(result.map(kind, k), width, height, side);
     const colours = this.coloursOf(look);
-    if (shows === "map") paintMap(source, map, colours, look.signed);
-    else paintOverlay(source, result.pixels, map, colours, { signed: look.signed, opacity: look.opacity, outline: !dots });
+    if (shows === "map") paintMap(source, map, colours, signed);
+    else paintOverlay(source, result.paled(opacity), map, colours, { signed, opacity, outline: texture === "regions" });
   }
 }
 

@@ -1,13 +1,13 @@
 // The viewer: results on a stage, a slider over lambda1, and what is to be read beside them.
 import { aboutCard, certificateCard, secondOrderCard } from "./cards.js";
 import { bytesOf } from "./decode.js";
-import { settingsOf, writeFragment } from "./fragment.js";
+import { numberIn, settingsOf, truth, wordOf, writeFragment } from "./fragment.js";
 import { legend } from "./legend.js";
 import { Lens } from "./lens.js";
-import { el, save, tabs, themeSwitch } from "./page_parts.js";
+import { el, tabs, themeSwitch } from "./page_parts.js";
 import { PathChart } from "./path_chart.js";
-import { picturePng } from "./png.js";
 import { Result } from "./result.js";
+import { saveArchive, savePicture } from "./save_files.js";
 import { readPhotograph, Stage } from "./stage.js";
 import { Toolbar } from "./toolbar.js";
 import { percent, proofOf, short } from "./words.js";
@@ -35,8 +35,10 @@ export class Viewer {
     this.page = page;
     this.root = root;
     this.results = page.results.map((one) => new Result(one));
-    this.state = { ...START, method: page.first ?? 0, all: page.results.length > 1 && innerWidth > NARROW };
-    this.defaults = { ...this.state };
+    this.defaults = { ...START, method: page.first ?? 0, all: page.results.length > 1 && innerWidth > NARROW };
+    // What is shown, and what is asked for: they differ while maps are unpacked.
+    this.state = { ...this.defaults };
+    this.next = { ...this.defaults };
     this.photographs = new Map();
     const tables = Object.entries(page.colours).map(([use, maps]) => [
       use,
@@ -72,14 +74,16 @@ export class Viewer {
     return k === own.chosen ? result.data.chosen : result.nearest(own.points[k].sparsity);
   };
 
-  /** Change settings, and show what follows from them. */
+  /** Change settings, and show what follows from them: when what they need is unpacked, and not before. */
   async set(changes) {
-    Object.assign(this.state, changes);
-    const shown = this.state.all ? this.results : [this.result];
-    for (const result of shown) {
-      if (!result.has(this.state.kind) || !result.opened) await this.#open(result);
-    }
-    const layout = `${this.state.all ? `all ${this.state.shows}` : this.state.method}`;
+    Object.assign(this.next, changes);
+    const missing = () => {
+      const { all, method, kind } = this.next;
+      return (all ? this.results : [this.results[method]]).find((result) => !result.has(kind) || !result.opened);
+    };
+    for (let result = missing(); result; result = missing()) await this.#open(result, this.next.kind);
+    this.state = { ...this.next };
+    const layout = this.state.all ? `all ${this.state.shows}` : String(this.state.method);
     if (layout !== this.layout) {
       this.layout = layout;
       this.#layOut();
@@ -87,15 +91,14 @@ export class Viewer {
     this.#redraw("paint");
   }
 
-  async #open(result) {
-    await result.ready(this.state.kind);
+  async #open(result, kind) {
+    await result.ready(kind);
     const key = result.photograph;
-    result.opened = true;
-    if (!this.page.photographs[key]) return;
-    if (!this.photographs.has(key)) {
-      this.photographs.set(key, await readPhotograph(this.page.photographs[key], result.data.width, result.data.height));
+    const uri = this.page.photographs[key];
+    if (uri && !this.photographs.has(key)) {
+      this.photographs.set(key, await readPhotograph(uri, result.data.width, result.data.height));
     }
-    Object.assign(result, this.photographs.get(key));
+    Object.assign(result, this.photographs.get(key), { opened: true });
   }
 
   #layOut() {
@@ -135,8 +138,12 @@ export class Viewer {
   #lensMoved(what, byKeys) {
     this.byKeys = byKeys;
     this.#redraw("draw");
-    if (what === "lens") this.#writeAddress();
-    if (what === "lens" && this.zoomed) this.zoomed.textContent = `${this.lens.zoom.toFixed(this.lens.zoom < 9.95 ? 1 : 0)}×`;
+    if (what !== "lens") return;
+    const { zoom } = this.lens;
+    this.toolbar.zoomed.textContent = `${zoom.toFixed(zoom < 9.95 ? 1 : 0)}×`;
+    // A finger then moves the picture, and not the page.
+    this.stage.element.classList.toggle("close", zoom > 1);
+    this.#writeAddress();
   }
 
   /** Write everything that is text. */
@@ -160,10 +167,10 @@ export class Viewer {
       const picked = this.state.all && result === this.result;
       pane.element.classList.toggle("picked", picked);
       const alone = shows === "map" ? "The map" : "The map on the photograph";
-      pane.caption.replaceChildren(
-        ...(this.state.all ? [result.caption(point), el("small", {}, proofOf(result.data, point).text)] : [alone]),
-        shows === "map" && !this.state.all ? this.#legend(result, point) : "",
-      );
+      pane.words = this.state.all ? result.caption(point) : alone;
+      const proof = this.state.all && el("small", {}, proofOf(result.data, point).text);
+      const scale = shows === "map" && !this.state.all && this.#legend(result, point);
+      pane.caption.replaceChildren(...[pane.words, proof, scale].filter(Boolean));
       pane.canvas.setAttribute("aria-label", `${result.caption(point)}, ${shows}`);
     }
     if (this.carded !== `${this.state.method} ${k === data.chosen}`) {
@@ -182,7 +189,7 @@ export class Viewer {
   #legend(result, point) {
     const { signed, kind } = this.state;
     const most = result.data.shades[result.kind(kind)].brightest[point];
-    if (!result.data.picture) return `blue: for the class, red: against it; the longest bar is ${short(most)}`;
+    if (!result.data.picture) return el("span", {}, `blue: for the class, red: against it; the longest bar is ${short(most)}`);
     return legend(this.stage.coloursOf(this.state), signed, most, result.data.against);
   }
 
@@ -198,17 +205,16 @@ export class Viewer {
   #build() {
     this.heading = el(this.page.inside ? "h2" : "h1", { class: "class-name" });
     this.facts = el("p", { class: "facts" });
-    this.npz = el("button", { type: "button", onclick: () => this.#saveArchive() }, "NPZ");
+    this.npz = el("button", { type: "button", onclick: () => saveArchive(this) }, "NPZ");
     this.now = el("p", { class: "now-words" });
     this.toChosen = el("button", { type: "button", onclick: () => this.set({ point: null }) }, "Back to the chosen map");
     this.readout = el("p", { class: "readout" });
     this.spoken = el("p", { class: "unseen", "aria-live": "polite" });
     this.cards = el("div", { class: "cards" });
     this.toolbar = new Toolbar((changes) => this.set(changes), this.lens, Object.keys(this.page.colours.magnitude), Object.keys(this.page.colours.sign));
-    this.zoomed = this.toolbar.zoomed;
     const several = this.results.length > 1;
     this.tabs = several ? tabs("Methods", this.results.map((one) => one.title), (method) => this.set({ method })) : null;
-    const png = el("button", { type: "button", onclick: () => this.#savePng() }, "PNG");
+    const png = el("button", { type: "button", onclick: () => savePicture(this) }, "PNG");
     const files = el("div", { class: "actions", role: "group", "aria-label": "Save" }, el("span", {}, "Save"), png, this.npz);
     this.root.replaceChildren(
       el(
@@ -227,16 +233,21 @@ export class Viewer {
   }
 
   #readAddress() {
-    const { zoom, x, y, ...settings } = settingsOf(location.hash);
-    const inside = (k, count) => (Number.isInteger(k) && k >= 0 && k < count ? k : 0);
-    this.state = { ...this.defaults, ...settings };
-    this.state.method = inside(this.state.method, this.results.length);
-    if (!Number.isInteger(this.state.point) || this.state.point < 0) this.state.point = null;
-    for (const [use, name] of [["magnitude", "colours"], ["sign", "signedColours"]]) {
-      if (!Object.hasOwn(this.page.colours[use], this.state[name])) this.state[name] = START[name];
-    }
-    if (!["map", "overlay"].includes(this.state.shows)) this.state.shows = START.shows;
-    this.state.opacity = Math.min(Math.max(Number(this.state.opacity), 0), 1);
+    const { colours, results } = this.page;
+    const { zoom, x, y, ...settings } = settingsOf(location.hash, {
+      method: numberIn(0, results.length - 1, true),
+      point: numberIn(0, Infinity, true),
+      kind: wordOf(["groups", "entries"]),
+      signed: truth,
+      colours: wordOf(Object.keys(colours.magnitude)),
+      signedColours: wordOf(Object.keys(colours.sign)),
+      opacity: numberIn(0, 1),
+      all: (text) => (results.length > 1 ? truth(text) : undefined),
+      shows: wordOf(["map", "overlay"]),
+      ...Object.fromEntries(["x", "y"].map((name) => [name, numberIn(0, 1)])),
+      zoom: numberIn(1, Infinity),
+    });
+    this.next = { ...this.defaults, ...settings };
     this.lens.set(zoom ?? 1, x ?? 0.5, y ?? 0.5);
   }
 
@@ -247,22 +258,5 @@ export class Viewer {
     clearTimeout(this.writing);
     // Browsers refuse to write the address many times a second.
     this.writing = setTimeout(() => writeFragment({ ...this.state, ...lens }, this.defaults), 200);
-  }
-
-  #saveArchive() {
-    const bytes = bytesOf(this.result.data.archive);
-    save(new Blob([bytes], { type: "application/octet-stream" }), `${this.#fileName()}.npz`);
-  }
-
-  async #savePng() {
-    const words = `${this.result.data.heading}, ${this.result.facts()}`;
-    const title = this.state.all ? words : `${words}, ${this.result.caption(this.pointOf(this.result))}`;
-    save(await picturePng(title, this.stage.panes.map(({ pane }) => [pane.canvas, pane.caption.textContent])), `${this.#fileName()}.png`);
-  }
-
-  #fileName() {
-    const stem = (this.page.name || "map").replace(/\.[^.]*$/, "");
-    const method = this.state.all && this.results.length > 1 ? "compared" : this.result.data.summary.method;
-    return `${stem}-${method}`.replace(/[^\p{L}\p{N}._-]+/gu, "_");
   }
 }
