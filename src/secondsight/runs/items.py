@@ -228,14 +228,13 @@ def item_at(where: str) -> Path | EncodedPicture:
     """
     if not where.startswith(TAR):
         return Path(where)
-    name, _, archive = where.removeprefix(TAR).partition("::")
+    name, _, archive = where.removeprefix(TAR).rpartition("::")
     member = members_of(Path(archive)).get(name)
     if member is None:
         raise SecondsightError(f"{archive} has no {name}")
     return EncodedPicture(member.read(), f"{name} in {archive}")
 
 
-@functools.lru_cache(maxsize=8)
 def members_of(archive: Path) -> Mapping[str, Member]:
     """List the files of a tar by name, in their order.
 
@@ -243,10 +242,18 @@ def members_of(archive: Path) -> Mapping[str, Member]:
         SecondsightError: if it is no tar that can be read at any place.
     """
     try:
+        written = archive.stat()
+    except OSError as error:
+        raise SecondsightError(f"{archive} cannot be read: {error.strerror}") from None
+    return _members(archive, written.st_mtime_ns, written.st_size)
+
+
+@functools.lru_cache(maxsize=8)
+def _members(archive: Path, written: int, size: int) -> Mapping[str, Member]:
+    """List the files of a tar as it is now: `written` and `size` tell it from what it was before."""
+    try:
         with tarfile.open(archive, "r:") as opened:
             return {one.name: Member(archive, one.name, one.offset_data, one.size) for one in opened if one.isreg()}
-    except FileNotFoundError:
-        raise SecondsightError(f"{archive} does not exist") from None
     except (tarfile.TarError, OSError) as error:
         why = shown(error, str)
         raise SecondsightError(f"{archive} is no uncompressed tar ({why}): members are read in any order") from None
