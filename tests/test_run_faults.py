@@ -215,11 +215,13 @@ def test_inputs_that_the_network_cannot_take(tmp_path: Path) -> None:
     # An input that fails alone does not make the network fall back to slower ways for the others.
     assert model.facts.recordable
     # Where nothing can be explained, it is no matter of single items.
-    with pytest.raises(ss.SecondsightError, match="none of 16 items can be explained: target must be"):
+    with pytest.raises(ss.SecondsightError, match="none of the first 16 items can be explained: target must be"):
         ss.run(model, numbered(20), "caso", "cat", out=tmp_path / "two")
     assert parts(tmp_path / "two") == []
     # Nothing was done, so that the folder takes the right target, too.
     assert len(ss.run(model, numbered(20), "caso", 1, out=tmp_path / "two")) == 18
+    with pytest.raises(ss.SecondsightError, match=r"none of the first 9 items .*: nowhere/0.png does not"):
+        ss.run(network(), [f"nowhere/{i}.png" for i in range(9)], "cafo", out=tmp_path / "four")
     # A device that is broken fails for all that comes after.
     reasons[18] = RuntimeError("CUDA error: device-side assert triggered")
     with pytest.raises(RuntimeError, match="device-side assert"):
