@@ -231,6 +231,33 @@ def test_inputs_that_the_network_cannot_take(tmp_path: Path) -> None:
     assert len(ss.run(model, numbered(20), "cafo", out=tmp_path / "three", chunk=4)) == 18
 
 
+class Moody(torch.nn.Module):
+    """At black pictures it does what the tape has no rule for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = network().net
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layers(x)
+        # numpy looks, because the tape would see torch look.
+        black = (x.detach().numpy().max((1, 2, 3)) == 0).any()
+        return y + y.abs() if black else y
+
+
+def test_what_one_chunk_shows_of_the_network_does_not_change_the_next(tmp_path: Path) -> None:
+    """Else a run that goes on in another process would differentiate it in another way than one that was not killed."""
+    x = [torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(i)) for i in range(8)]
+    x[:4] = [torch.zeros(3, 8, 8)] * 4
+    model = ss.Classifier(Moody(), size=8)
+    whole = rows(ss.run(model, x, "caso", out=tmp_path / "run", chunk=4))
+    assert "abs.default" in str(whole[0]["notes"])
+    assert "abs.default" not in str(whole[4]["notes"])
+    (tmp_path / "run/maps/part-000001.parquet").unlink()
+    model = ss.Classifier(Moody(), size=8)
+    assert rows(ss.run(model, x, "caso", out=tmp_path / "run", chunk=4)) == whole
+
+
 @pytest.mark.parametrize(
     "error",
     [
