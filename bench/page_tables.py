@@ -290,13 +290,18 @@ GRADIENT_MS = (2, 5, 20)
 def dataset_table(data: Data) -> list[str]:
     """What a run costs, beside the same photographs in one call."""
     rows = []
-    for network, name in NETWORKS.items():
+    for network, name in _with_runs(data).items():
         f = lookup(data, f"datasets.{network}.run")
         verdict = "kept" if f["ratio"] <= f["limit"] else "not kept"
         cells = (f"{f['ge']:.2f}", f"{f['call_ge']:.2f}", f"{f['ratio']:.3f}", f"{f['limit']:.2f}: {verdict}")
-        rows.append((name, *cells, f"{f['seconds']:.2f}", f"{f['kilobytes']:.0f}"))
-    titles = ["", "run, g.e. each", "one call, g.e. each", "run over call", "at most", "run, seconds each", "kB each"]
+        rows.append((name + _mark(data, f"datasets.{network}.run"), *cells, f"{f['kilobytes']:.0f}"))
+    titles = ["", "run, g.e. each", "one call, g.e. each", "run over call", "at most", "kB each"]
     return markdown(titles, rows)
+
+
+def _with_runs(data: Data) -> dict[str, str]:
+    """Name the networks whose runs were measured."""
+    return {network: name for network, name in NETWORKS.items() if network in data["datasets"]["figures"]}
 
 
 def ray_table(data: Data) -> list[str]:
@@ -310,7 +315,7 @@ def ray_table(data: Data) -> list[str]:
 
 def gpus_table(data: Data) -> list[str]:
     """Hours for a whole training set, by what one gradient takes: arithmetic, on figures of CPUs."""
-    costs = {name: lookup(data, f"datasets.{network}.run")["ge"] for network, name in NETWORKS.items()}
+    costs = {name: lookup(data, f"datasets.{network}.run")["ge"] for network, name in _with_runs(data).items()}
     rows = [
         (f"{ms} ms", *(f"{IMAGENET * cost * ms / 1e3 / gpus / 3600:.2g}" for cost in costs.values() for gpus in GPUS))
         for ms in GRADIENT_MS

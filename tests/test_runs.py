@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 import tarfile
 from collections.abc import Sequence
 from dataclasses import fields
@@ -492,3 +494,22 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert main([*asked[:2], "--out", "two", "--limit", "2"]) == 1
     assert main([*asked[:2], "--out", "two", "--limit", "2", "--retry-errors"]) == 0
     assert capsys.readouterr().out.endswith("two: maps 2, errors 0\n")
+
+
+@pytest.mark.parametrize(
+    ("package", "words", "message"),
+    [
+        ("pyarrow", [], "runs need pyarrow: pip install 'secondsight[batch]'"),
+        ("ray", ["--engine", "ray"], "engine='ray' needs Ray: pip install 'secondsight[ray]'"),
+        ("zarr", ["--dense", "zarr"], "dense='zarr' needs zarr: pip install 'secondsight[batch]'"),
+    ],
+)
+def test_a_missing_package_is_told_with_what_installs_it(
+    tmp_path: Path, package: str, words: list[str], message: str
+) -> None:
+    picture(tmp_path / "in/a.png", 0)
+    asked = ["batch", str(tmp_path / "in"), "--out", str(tmp_path / "run"), *words]
+    code = f"import sys; sys.modules[{package!r}] = None; from secondsight.cli import main; sys.exit(main({asked!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"secondsight: error: {message}")
+    assert list(tmp_path.glob("run/maps/*")) == []
