@@ -142,7 +142,7 @@ class Comparison:
         return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure (.png), or a page with a slider over lambda1 (.html)."""
+        """Write the figure (.png), or a page with a slider over lambda1 (.html), without maps times the input."""
         path = file_name("path", path, "a name that ends in .png or .html")
         if path.suffix.lower() == ".html":
             save_page(path, self.tabs(), self.name)
