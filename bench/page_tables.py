@@ -280,12 +280,54 @@ def viewer_table(data: Data) -> list[str]:
     return markdown(["page", *titles], rows)
 
 
+IMAGENET = 1_200_000
+"""Photographs of the arithmetic on docs/scaling.md."""
+GPUS = (8, 64)
+GRADIENT_MS = (2, 5, 20)
+"""Milliseconds of one gradient that the arithmetic assumes: from a small network on a fast device to a large one."""
+
+
+def dataset_table(data: Data) -> list[str]:
+    """What a run costs, beside the same photographs in one call."""
+    rows = []
+    for network, name in NETWORKS.items():
+        f = lookup(data, f"datasets.{network}.run")
+        verdict = "kept" if f["ratio"] <= f["limit"] else "not kept"
+        cells = (f"{f['ge']:.2f}", f"{f['call_ge']:.2f}", f"{f['ratio']:.3f}", f"{f['limit']:.2f}: {verdict}")
+        rows.append((name, *cells, f"{f['seconds']:.2f}", f"{f['kilobytes']:.0f}"))
+    titles = ["", "run, g.e. each", "one call, g.e. each", "run over call", "at most", "run, seconds each", "kB each"]
+    return markdown(titles, rows)
+
+
+def ray_table(data: Data) -> list[str]:
+    """The pace of Ray beside that of the local engine."""
+    f = lookup(data, "datasets.lite0.ray")
+    verdict = "kept" if f["ratio"] >= f["limit"] else "not kept"
+    paces = (f"{f['local']:.2f}", f"{f['ray']:.2f}", f"{f['ratio']:.2f}", f"{f['limit']:.2f}: {verdict}")
+    titles = ["photographs a second", "local", f"Ray, {f['workers']} workers", "Ray over local", "at least"]
+    return markdown(titles, [("EfficientNet-Lite0", *paces)])
+
+
+def gpus_table(data: Data) -> list[str]:
+    """Hours for a whole training set, by what one gradient takes: arithmetic, on figures of CPUs."""
+    costs = {name: lookup(data, f"datasets.{network}.run")["ge"] for network, name in NETWORKS.items()}
+    rows = [
+        (f"{ms} ms", *(f"{IMAGENET * cost * ms / 1e3 / gpus / 3600:.2g}" for cost in costs.values() for gpus in GPUS))
+        for ms in GRADIENT_MS
+    ]
+    titles = [f"{name}, {gpus} GPUs: hours" for name in costs for gpus in GPUS]
+    return markdown(["if a gradient takes", *titles], rows)
+
+
 TABLES: dict[str, Callable[[Data], list[str]]] = {
     **{f"run.{network}": lambda data, network=network: run_table(data, network) for network in NETWORKS},
     "run.limits": limits_table,
     "ab": ratios_table,
     "scaling": scaling_table,
     **{f"smooth.{key}": lambda data, key=key: smooth_table(data, key) for key in ("resnet50.n5", "resnet50.n50")},
+    "datasets.run": dataset_table,
+    "datasets.ray": ray_table,
+    "datasets.gpus": gpus_table,
     "startup.imports": imports_table,
     "startup.cold": cold_table,
     "certificates": certificates_table,

@@ -1,6 +1,6 @@
 """Make the pictures of the viewer at the top of the README: the slider as an animation, and methods side by side.
 
-python scripts/viewer_pictures.py
+python -m scripts.viewer_pictures
 
 It needs a browser: the extra `browser`, and Chromium. The photograph comes with secondsight.
 """

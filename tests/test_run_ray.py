@@ -97,6 +97,6 @@ def test_what_ray_cannot_do_is_refused(tmp_path: Path) -> None:
         ss.run(network(), engine="ray", workers=1000, **asked)
     with pytest.raises(ss.InputError, match="workers and address must be None for engine='local'"):
         ss.run(network(), workers=2, **asked)
-    with pytest.raises(ss.SecondsightError, match="none of 10 items can be explained: target must be"):
+    with pytest.raises(ss.SecondsightError, match="none of the first 10 items can be explained: target must be"):
         ss.run(network(), [tmp_path / "in/0000.png"] * 10, "cafo", "dog", out=tmp_path / "two", engine="ray")
     assert not ray.is_initialized()

@@ -320,8 +320,8 @@ def test_a_folder_is_taken_with_all_below_it(tmp_path: Path) -> None:
     [
         ({"method": "caso(c1=2)"}, r"method was caso\(c1=10.0\), is caso\(c1=2.0\)"),
         ({"seed": 1}, "seed was 0, is 1"),
-        ({"target": "cat"}, "the list of items is another one"),
-        ({"limit": 2}, "items was 3, is 2; the list of items is another one"),
+        ({"target": "cat"}, "the list of items or of their classes is another one"),
+        ({"limit": 2}, "items was 3, is 2; the list of items or of their classes is another one"),
         ({"chunk": 3}, "chunk was 2, is 3"),
         ({"store_path": True}, "store_path was False, is True"),
         ({"model": network(seed=4)}, "weights was "),
@@ -336,7 +336,9 @@ def test_another_start_is_refused_and_told_the_difference(tmp_path: Path, change
         ss.run(**(asked | change))
     assert rows(ss.run(**asked)) == before
     picture(tmp_path / "in/0003.png", 3)
-    with pytest.raises(ss.SecondsightError, match="items was 3, is 4; the list of items is another one"):
+    with pytest.raises(
+        ss.SecondsightError, match="items was 3, is 4; the list of items or of their classes is another one"
+    ):
         ss.run(**asked)
 
 
@@ -372,9 +374,10 @@ def test_wrong_arguments_are_refused(
     (tmp_path / "list.csv").write_text("file\na.png\n")
     for name in ("bad.parquet", "bad.tar", "notes.doc"):
         (tmp_path / name).write_bytes(b"no such thing" * 100)
+    before = sorted(Path().rglob("*"))
     with pytest.raises(ss.SecondsightError, match=message):
         ss.run(**({"model": network(), "items": "in", "method": "cafo", "out": "run"} | change))
-    assert not Path("run").exists()
+    assert sorted(Path().rglob("*")) == before
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -125,9 +125,13 @@ def explain(
     progress: Progress = None,
     **misplaced: object,
 ) -> Any:
-    """Explain a decision: find the sparse perturbation D of the input that raises the loss most.
+    r"""Explain a decision: find the sparse perturbation D of the input that raises the loss most.
 
-        maximise   g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2            (CASO; CAFO leaves out H)
+    $$
+    \max_D\; g^\top D + \tfrac12 D^\top H D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
+    $$
+
+    That is CASO, the default. CAFO leaves out H.
 
     Args:
         model: the network, as a Classifier.
@@ -141,12 +145,18 @@ def explain(
         seed: of the random probe for the largest eigenvalue, and of the noise; each input starts from it anew.
         progress: called with the number of products taken so far, of all inputs, in fractions for SmoothCASO. CAFO and
             Captum's methods take none.
+        **misplaced: refused. The message says where an option belongs: to the method.
 
     Returns:
         For one input an `Explanation`: of CASO and SmoothCASO a `SecondOrderExplanation`, of CAFO and SmoothCAFO a
         `SparseExplanation`, of Picture a `PictureExplanation`. For a list a list. A list gives what its items give one
         by one, but for the rounding of the network: CASO takes products of several inputs in one pass, and uses torch's
         threads for several passes.
+
+    Raises:
+        InputError: if an argument cannot be used, or the input does not fit the network.
+        ImageError: if a file cannot be read as a picture.
+        ModelError: if the network cannot be explained as it is.
 
     Warns:
         SecondsightWarning: of what changes the meaning of a result, once per call: maps that are all zero, a fallback,
@@ -195,6 +205,10 @@ def explain_batches(
 
     Yields:
         The results, in the order of the inputs. Between two of them the network is as you left it.
+
+    Raises:
+        InputError: if an argument cannot be used, or an input does not fit the network.
+        ModelError: if the network cannot be explained as it is.
 
     Warns:
         SecondsightWarning: as `explain` does, once for all batches.

@@ -60,7 +60,8 @@ class _Penalised(Attribution):  # type: ignore[misc]
             for name, default in cls.config_class.defaults().items()
         ]
         cls.__signature__ = inspect.Signature([*first, *options])
-        cls.__doc__ = f"{cls.__doc__}\n\n{ARGS}\n{cls.config_class.help_text(indent=8)}"
+        words, _, example = (cls.__doc__ or "").partition("    Example:\n")
+        cls.__doc__ = f"{words}{ARGS}\n{cls.config_class.help_text(indent=8)}\n\n    Example:\n{example}"
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ class _Penalised(Attribution):  # type: ignore[misc]
                 network at a time.
             return_explanations: also return the `Explanation` of each example, with its certificate, the path of
                 lambda1 and notes. For a tuple of inputs its maps are flat, one input after the other.
+            **unknown: refused. The message says where an option belongs: to the constructor.
 
         Returns:
             The attributions, a tensor for a tensor and a tuple for a tuple; with `return_explanations` also the list of
@@ -112,6 +114,7 @@ class _Penalised(Attribution):  # type: ignore[misc]
 
         Raises:
             InputError: if an input does not reach the output of forward_func, or an argument cannot be used.
+            TargetError: if the outputs do not have the target.
         """
         self._refuse(unknown)
         flag("return_explanations", return_explanations)
@@ -219,25 +222,64 @@ ARGS = """    Args:
 
 
 class CAFO(_Penalised):
-    """First order, sparse: maximise g'D - lambda1 |D|_1 - lambda2 |D|^2."""
+    r"""The sparse map of first order.
+
+    $$
+    \max_D\; g^\top D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
+    $$
+
+    Example:
+        >>> import torch
+        >>> from secondsight.captum import CAFO
+        >>> CAFO(torch.nn.Linear(8, 3), lambda1="10%").attribute(torch.rand(2, 8), target=[0, 2]).shape
+        torch.Size([2, 8])
+    """
 
     config_class = config.CAFO
 
 
 class CASO(_Penalised):
-    """Second order, sparse: maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2."""
+    r"""The sparse map of second order.
+
+    $$
+    \max_D\; g^\top D + \tfrac12 D^\top H D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
+    $$
+
+    Example:
+        >>> import torch
+        >>> from secondsight.captum import CASO
+        >>> net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+        >>> maps, explanations = CASO(net).attribute(torch.rand(2, 8), target=1, return_explanations=True)
+        >>> maps.shape, explanations[0].certificate.basis
+        (torch.Size([2, 8]), 'proven')
+    """
 
     config_class = config.CASO
 
 
 class SmoothCAFO(_Penalised):
-    """CAFO with the gradient averaged over noisy copies."""
+    """CAFO with the gradient averaged over noisy copies of each example.
+
+    Example:
+        >>> import torch
+        >>> from secondsight.captum import SmoothCAFO
+        >>> SmoothCAFO(torch.nn.Linear(8, 3), n=4, stdevs=0.1).attribute(torch.rand(2, 8), target=1).shape
+        torch.Size([2, 8])
+    """
 
     config_class = config.SmoothCAFO
 
 
 class SmoothCASO(_Penalised):
-    """CASO with gradient and Hessian averaged over noisy copies."""
+    """CASO with gradient and Hessian averaged over noisy copies of each example.
+
+    Example:
+        >>> import torch
+        >>> from secondsight.captum import SmoothCASO
+        >>> net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+        >>> SmoothCASO(net, n=4, stdevs=0.1).attribute(torch.rand(2, 8), target=1).shape
+        torch.Size([2, 8])
+    """
 
     config_class = config.SmoothCASO
 

@@ -53,7 +53,13 @@ REPEATS = 3
 
 @dataclass(frozen=True)
 class Entry:
-    """One method on one network.
+    """One method on one network, in a comparison.
+
+    Example:
+        >>> import secondsight as ss
+        >>> entry = ss.compare(ss.load_model(), ss.example_photograph(), ["cafo"]).rows[0][0]
+        >>> entry.method, entry.explanation.label
+        ('cafo', 'tiger cat')
 
     Attributes:
         method: the name of the column.
@@ -66,7 +72,11 @@ class Entry:
     gradient_equivalents: float
 
     def summary(self) -> dict[str, Any]:
-        """Return everything but the arrays, ready for JSON."""
+        """List everything but the arrays, ready for JSON.
+
+        Returns:
+            The record of the map, with the name of the column and the cost.
+        """
         return self.explanation.summary() | {
             "method": self.method,
             "gradient_equivalents": self.gradient_equivalents,
@@ -88,7 +98,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The maps of several methods on one photograph.
+    """The maps of several methods on one photograph. In a notebook it shows its figure.
+
+    Example:
+        >>> import secondsight as ss
+        >>> found = ss.compare(ss.load_model(), ss.example_photograph(), ["gradient", "cafo"])
+        >>> [entry.method for entry in found.rows[0]]
+        ['gradient', 'cafo']
 
     Attributes:
         name: the file name of the photograph; empty if there is none.
@@ -101,11 +117,19 @@ class Comparison:
     times_input: bool = False
 
     def summaries(self) -> list[dict[str, Any]]:
-        """Return one record for each map, ready for JSON."""
+        """List everything but the arrays, ready for JSON.
+
+        Returns:
+            One record for each map.
+        """
         return [entry.summary() for row in self.rows for entry in row]
 
     def figure(self) -> Figure:
-        """Draw a row for each network: what it saw, then the maps. With `times_input` a second row multiplies them."""
+        """Draw a row for each network: what it saw, then the maps. With `times_input` a second row multiplies them.
+
+        Returns:
+            A figure of matplotlib.
+        """
         rows = []
         for entries in self.rows:
             first = entries[0].explanation
@@ -142,7 +166,15 @@ class Comparison:
         return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure (.png), or a page with a slider over lambda1 (.html), without maps times the input."""
+        """Write the figure (.png), or a page with a slider over lambda1 (.html), which has no maps times the input.
+
+        Args:
+            path: the name of the file. Its ending says what is written.
+
+        Raises:
+            InputError: if the name has another ending.
+            SecondsightError: if the file cannot be written.
+        """
         path = file_name("path", path, "a name that ends in .png or .html")
         if path.suffix.lower() == ".html":
             save_page(path, self.tabs(), self.name)
@@ -192,7 +224,7 @@ def compare(
         seed: of all random numbers.
         progress: called with the number of products that the present method has taken.
         started: called with the name of each method when it begins.
-        options: options of methods, such as c1. Each goes to the methods that have it.
+        **options: options of methods, such as c1. Each goes to the methods that have it.
 
     Returns:
         The maps, with a figure and a record of costs.
@@ -202,6 +234,13 @@ def compare(
 
     Warns:
         SecondsightWarning: as `explain` does, once for all maps.
+
+    Example:
+        >>> import secondsight as ss
+        >>> found = ss.compare(ss.load_model(), ss.example_photograph(), ["clipped-gradient", "cafo", "caso"])
+        >>> sparsities = [entry.explanation.sparsity for entry in found.rows[0]]
+        >>> abs(sparsities[0] - sparsities[2]) < 0.001
+        True
     """
     if flag("times_input", times_input):
         options = options | {"times_input": False}
@@ -240,11 +279,11 @@ def columns_of(methods: str | Sequence[Method | str], **options: Any) -> dict[st
     # The clipped gradient takes the options of CASO, whose number of pixels it keeps.
     pairs = [(one, CASO() if isinstance(one, str) and one == CLIPPED else method_of(one)) for one in methods]
     made = {str(one): method for one, method in pairs}
-    everybody = [*made.values(), *([Gradient()] if CLIPPED in made else [])]
+    methods_asked = [*made.values(), *([Gradient()] if CLIPPED in made else [])]
     for name, value in options.items():
-        if not any(method.has(name) for method in everybody):
+        if not any(method.has(name) for method in methods_asked):
             # Says which methods have it.
-            everybody[0].with_options(**{name: value})
+            methods_asked[0].with_options(**{name: value})
     return {name: _configured(method, options) for name, method in made.items()}
 
 

@@ -82,9 +82,19 @@ TIMES_INPUT = (
 class Method:
     """The base of all configs.
 
+    A config is frozen. Two configs with the same options are equal. `repr` writes Python that can be pasted, and `str`
+    the short string that `from_string` and the command line read.
+
     Attributes:
         name: the method in one word, as strings and the command line have it.
         title: the method as figures call it.
+
+    Example:
+        >>> method = CASO(c1=1, groups="pixel")
+        >>> print(repr(method), str(method))
+        CASO(c1=1.0, groups='pixel') caso(c1=1.0,groups=pixel)
+        >>> Method.from_string(str(method)) == method == Method.from_json(method.to_json())
+        True
     """
 
     name: ClassVar[str] = ""
@@ -104,11 +114,19 @@ class Method:
 
     @classmethod
     def options(cls) -> dict[str, Option]:
-        """List the options of the method."""
+        """List the options of the method.
+
+        Returns:
+            For each name its declaration, with the check, the help and what it takes.
+        """
         return {field.name: field.metadata["option"] for field in fields(cls)}
 
     def changed(self) -> dict[str, Any]:
-        """List the options that differ from their defaults."""
+        """List the options that differ from their defaults.
+
+        Returns:
+            Their values by their names.
+        """
         usual = type(self)()
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return {k: value for k, (value, raw) in values.items() if value not in (raw, getattr(usual, k))}
@@ -124,7 +142,17 @@ class Method:
 
     @classmethod
     def from_string(cls, text: str) -> Self:
-        """Read a short string: the name of a method, alone or with options, such as "caso(c1=1,groups=pixel)"."""
+        """Read a short string: the name of a method, alone or with options.
+
+        Args:
+            text: such as "caso" or "caso(c1=1,groups=pixel)".
+
+        Returns:
+            The config.
+
+        Raises:
+            InputError: if there is no such method, or it has no such option or value.
+        """
         found = (
             re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL) if isinstance(text, str) else None
         )
@@ -141,12 +169,26 @@ class Method:
         return cls._of_this_kind(class_of(found[1])(**options))
 
     def to_json(self) -> str:
-        """Write the method and all of its options as JSON, for `from_json`."""
+        """Write the method and all of its options as JSON, for `from_json`.
+
+        Returns:
+            The text.
+        """
         return json.dumps({"method": self.name} | {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote.
+
+        Args:
+            text: the JSON.
+
+        Returns:
+            The config.
+
+        Raises:
+            InputError: if it is not the JSON of a config.
+        """
         try:
             options = json.loads(text)
             name = options.pop("method")
@@ -162,7 +204,11 @@ class Method:
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """List the default of each option."""
+        """List the default of each option.
+
+        Returns:
+            The defaults by the names of the options.
+        """
         return {field.name: field.default for field in fields(cls)}
 
     @classmethod
@@ -176,11 +222,28 @@ class Method:
         return "\n".join(lines)
 
     def has(self, name: str) -> bool:
-        """Whether the method has an option of this name."""
+        """Tell whether the method has an option of this name.
+
+        Args:
+            name: the name of an option, such as "lambda1".
+
+        Returns:
+            Whether it has one.
+        """
         return isinstance(name, str) and name in self.options()
 
     def with_options(self, **options: Any) -> Self:
-        """Return the config with other values of some options."""
+        """Change some options.
+
+        Args:
+            **options: their new values by their names.
+
+        Returns:
+            A new config; this one stays as it is.
+
+        Raises:
+            InputError: if the method has no such option, or the option no such value.
+        """
         type(self).__new__(type(self), **options)
         return replace(self, **options)
 
@@ -219,7 +282,7 @@ class Smooth(Method):
             object.__setattr__(self, "sigma", SIGMA)
 
     def with_options(self, **options: Any) -> Self:
-        """Return the config with other values of some options. One strength of the noise replaces the other."""
+        """Change some options. One strength of the noise replaces the other."""
         for given, other in (("sigma", "stdevs"), ("stdevs", "sigma")):
             if options.get(given) is not None:
                 options = {other: None} | options
@@ -241,7 +304,16 @@ class Baseline(Method):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Gradient(Baseline):
-    """The gradient of the class's logit."""
+    """The gradient of the class's logit, by Captum. With `score="loss"` that of its loss.
+
+    Example:
+        >>> import torch
+        >>> import secondsight as ss
+        >>> model = ss.Classifier(torch.nn.Linear(4, 2), input_shape=(4,))
+        >>> e = ss.explain(model, torch.zeros(4), ss.Gradient(), target=1)
+        >>> torch.allclose(e.delta, model.net.weight[1])
+        True
+    """
 
     name = "gradient"
     title = "Gradient"
@@ -249,7 +321,15 @@ class Gradient(Baseline):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SmoothGrad(Baseline, Smooth):
-    """The gradient of the class's logit, averaged over noisy copies of the input."""
+    """The gradient of the class's logit, averaged over noisy copies of the input, by Captum.
+
+    Example:
+        >>> import torch
+        >>> import secondsight as ss
+        >>> model = ss.Classifier(torch.nn.Linear(4, 2), input_shape=(4,))
+        >>> ss.explain(model, torch.rand(4), ss.SmoothGrad(n=4, sigma=0.1)).delta.shape
+        torch.Size([4])
+    """
 
     name = "smoothgrad"
     title = "SmoothGrad"
@@ -257,7 +337,17 @@ class SmoothGrad(Baseline, Smooth):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class IntegratedGradients(Baseline):
-    """The gradient of the class's logit, averaged on the way from the zero input, times the input."""
+    """The gradient of the class's logit, averaged on the way from the zero input, times the input, by Captum.
+
+    Example:
+        >>> import torch
+        >>> import secondsight as ss
+        >>> model = ss.Classifier(torch.nn.Linear(4, 2, bias=False), input_shape=(4,))
+        >>> x = torch.rand(4)
+        >>> e = ss.explain(model, x, ss.IntegratedGradients(n_steps=10), target=1)
+        >>> torch.allclose(e.delta.sum(), model(x[None])[0, 1])
+        True
+    """
 
     name = "integrated-gradients"
     title = "Integrated Gradients"
@@ -269,7 +359,23 @@ class IntegratedGradients(Baseline):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CAFO(Method):
-    """First order, sparse: maximise g'D - lambda1 |D|_1 - lambda2 |D|^2 (definition 2 of the paper)."""
+    r"""The sparse map of first order (definition 2 of the paper).
+
+    $$
+    \max_D\; g^\top D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
+    $$
+
+    g is the gradient of the loss. The map has a closed form, so its certificate is exact: the gradient, with lambda1
+    taken off its absolute values, over 2 lambda2. With groups, norms of groups take the place of absolute values.
+
+    Example:
+        >>> import torch
+        >>> import secondsight as ss
+        >>> model = ss.Classifier(torch.nn.Linear(4, 2), input_shape=(4,))
+        >>> e = ss.explain(model, torch.rand(4), ss.CAFO(lambda1=0.0, c1=1.0))
+        >>> torch.allclose(e.delta, e.gradient / 2)
+        True
+    """
 
     name = "cafo"
     title = "CAFO"
@@ -330,7 +436,25 @@ class CAFO(Method):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CASO(CAFO):
-    """Second order, sparse: maximise g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2 (definition 3 of the paper)."""
+    r"""The sparse map of second order (definition 3 of the paper).
+
+    $$
+    \max_D\; g^\top D + \tfrac12 D^\top H D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
+    $$
+
+    g is the gradient of the loss, H its Hessian, and lambda2 = L/2 + c1 with L the largest eigenvalue of H. The map
+    comes with a certificate: an upper bound of how far it is from the optimum.
+
+    Example:
+        >>> import torch
+        >>> import secondsight as ss
+        >>> _ = torch.manual_seed(0)
+        >>> net = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+        >>> model = ss.Classifier(net, input_shape=(6,))
+        >>> e = ss.explain(model, torch.rand(6), ss.CASO(lambda1="10%", tolerance=1e-3))
+        >>> e.certificate.holds, e.certificate.basis
+        (True, 'proven')
+    """
 
     name = "caso"
     title = "CASO"
@@ -413,7 +537,21 @@ class SmoothMap(Smooth):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SmoothCAFO(CAFO, SmoothMap):
-    """CAFO with the gradient averaged over noisy copies of the input."""
+    r"""CAFO with the gradient averaged over noisy copies of the input (definition 4 of the paper).
+
+    $$
+    \max_D\; \bar g^\top D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2 ,
+    \qquad \bar g = \tfrac1n \textstyle\sum_i g(x + z_i)
+    $$
+
+    Example:
+        >>> import torch
+        >>> import secondsight as ss
+        >>> model = ss.Classifier(torch.nn.Linear(6, 3), input_shape=(6,))
+        >>> e = ss.explain(model, torch.rand(6), ss.SmoothCAFO(n=8, lambda1="10%"))
+        >>> e.smoothing.copies, e.certificate.basis
+        (8, 'exact')
+    """
 
     name = "smooth-cafo"
     title = "SmoothCAFO"
@@ -424,6 +562,12 @@ class Picture(SmoothCAFO):
     """A map to look at: SmoothCAFO by sliding windows, and beside it what second order does at the clean input.
 
     The paper's maps are of single pixels. Windows of 8 x 8 pixels at every position show regions instead.
+
+    Example:
+        >>> import secondsight as ss
+        >>> p = ss.explain(ss.load_model(), ss.example_photograph(), ss.Picture(n=4))
+        >>> p.label, p.smoothing.copies, p.certificate.basis
+        ('tiger cat', 4, 'exact')
     """
 
     name = "picture"
@@ -436,7 +580,25 @@ class Picture(SmoothCAFO):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SmoothCASO(CASO, SmoothMap):
-    """CASO with the gradient and the Hessian averaged over noisy copies of the input."""
+    r"""CASO with the gradient and the Hessian averaged over noisy copies of the input (definition 4 of the paper).
+
+    $$
+    \max_D\; \bar g^\top D + \tfrac12 D^\top \bar H D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
+    $$
+
+    with the gradient and the Hessian averaged over the copies. One sparse problem is solved for all copies, and its map
+    has a certificate. An average of the maps of single copies would be less sparse.
+
+    Example:
+        >>> import torch
+        >>> import secondsight as ss
+        >>> _ = torch.manual_seed(0)
+        >>> net = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+        >>> model = ss.Classifier(net, input_shape=(6,))
+        >>> e = ss.explain(model, torch.rand(6), ss.SmoothCASO(n=8, lambda1="10%"))
+        >>> e.smoothing.copies, e.certificate.holds
+        (8, True)
+    """
 
     name = "smooth-caso"
     title = "SmoothCASO"

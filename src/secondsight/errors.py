@@ -20,7 +20,16 @@ def shown(value: object, write: Callable[[object], str] = repr) -> str:
 
 
 class SecondsightError(Exception):
-    """The base of every error that secondsight raises."""
+    """The base of every error that secondsight raises.
+
+    Example:
+        >>> import secondsight as ss
+        >>> try:
+        ...     ss.load_model("resnet50-v1@no-such-file.safetensors")
+        ... except ss.SecondsightError as error:
+        ...     print(type(error).__name__)
+        ModelError
+    """
 
 
 class InputError(SecondsightError, ValueError):
@@ -28,6 +37,12 @@ class InputError(SecondsightError, ValueError):
 
     Attributes:
         argument: the name of the argument.
+
+    Example:
+        >>> import secondsight as ss
+        >>> ss.CASO(c1=-1)
+        Traceback (most recent call last):
+        secondsight.errors.InputError: c1 must be a finite number above 0, not -1
     """
 
     def __init__(self, argument: str, may_be: str, was: object) -> None:
@@ -54,15 +69,39 @@ def _restored(cls: type[InputError], arguments: tuple[Any, ...], state: dict[str
 
 
 class ImageError(SecondsightError, ValueError):
-    """A file or picture that cannot be read as an image."""
+    """A file or picture that cannot be read as an image.
+
+    Example:
+        >>> import secondsight as ss
+        >>> ss.explain(ss.load_model(), __file__)
+        Traceback (most recent call last):
+        secondsight.errors.ImageError: ...
+    """
 
 
 class ModelError(SecondsightError):
-    """A network that cannot be loaded, or that cannot be explained as it is."""
+    """A network that cannot be loaded, or that cannot be explained as it is.
+
+    Example:
+        >>> import torch
+        >>> import secondsight as ss
+        >>> ss.explain(ss.Classifier(lambda x: x.detach(), input_shape=(3,)), torch.ones(3))
+        Traceback (most recent call last):
+        secondsight.errors.ModelError: ...
+    """
 
 
 class NotStoredError(SecondsightError, AttributeError):
-    """A field of a result that was read from a file, where that file does not have it."""
+    """A field of a result that was read from a file, where that file does not have it.
+
+    Example:
+        >>> import tempfile, torch
+        >>> import secondsight as ss
+        >>> model = ss.Classifier(torch.nn.Linear(4, 3), input_shape=(4,))
+        >>> e = ss.run(model, [torch.rand(4)], "cafo", out=tempfile.mkdtemp())[0]
+        >>> hasattr(e, "delta"), hasattr(e, "path")
+        (True, False)
+    """
 
 
 class SecondsightWarning(UserWarning):

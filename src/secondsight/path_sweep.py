@@ -34,7 +34,14 @@ Pair = tuple[SparseExplanation, SecondOrderExplanation]
 
 @dataclass(frozen=True)
 class Sweep:
-    """CAFO and CASO at equal lambda2, along two sets of values of lambda1.
+    """CAFO and CASO at equal lambda2, along two sets of values of lambda1. In a notebook it shows its figure.
+
+    Example:
+        >>> import secondsight as ss
+        >>> found = ss.sweep(ss.load_model(), ss.example_photograph())
+        >>> cafo, caso = found.path
+        >>> len(cafo.path), cafo.lambda2 == caso.lambda2
+        (16, True)
 
     Attributes:
         name: the file name of the photograph; empty if there is none.
@@ -47,7 +54,11 @@ class Sweep:
     path: Pair
 
     def summaries(self) -> list[dict[str, Any]]:
-        """Return one record for each chosen map, with the sparsity at every value of lambda1, ready for JSON."""
+        """List everything but the arrays, ready for JSON.
+
+        Returns:
+            One record for each chosen map, with the sparsity at every value of lambda1.
+        """
         pairs = {"paper": self.paper, "path": self.path}
         return [
             e.summary() | {"values": values, "path": [{"lambda1": p.lambda1, "sparsity": p.sparsity} for p in e.path]}
@@ -56,7 +67,11 @@ class Sweep:
         ]
 
     def figure(self) -> Figure:
-        """Draw blocks of three rows: CAFO, CASO, and the gradient clipped to CASO's sparsity; eta below each map."""
+        """Draw blocks of three rows: CAFO, CASO, and the gradient clipped to CASO's sparsity; eta below each map.
+
+        Returns:
+            A figure of matplotlib.
+        """
         caso = self.path[1]
         blocks = [("The paper's values of lambda1", self.paper), ("The automatic path", self.path)]
         rows = [row for heading, pair in blocks for row in _block(heading, pair)]
@@ -68,7 +83,14 @@ class Sweep:
         return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure to a PNG file."""
+        """Write the figure to a PNG file.
+
+        Args:
+            path: the name of the file.
+
+        Raises:
+            SecondsightError: if it cannot be written.
+        """
         save_figure(self.figure, path)
 
 
@@ -94,8 +116,18 @@ def sweep(
     Returns:
         The maps, with a figure and a record of each chosen map.
 
+    Raises:
+        InputError: if the network takes no pictures, or an argument cannot be used.
+        ImageError: if a file cannot be read as a picture.
+
     Warns:
         SecondsightWarning: as `explain` does, once for all maps.
+
+    Example:
+        >>> import secondsight as ss
+        >>> found = ss.sweep(ss.load_model(), ss.example_photograph())
+        >>> sorted(point.lambda1 for point in found.paper[1].path)[:3]
+        [0.0, 1e-05, 0.0001]
     """
     require_classifier(model)
     model.require_pictures()

@@ -43,13 +43,18 @@ def explain_func(
         sign: "loss": positive works against the class. "score": positive speaks for it.
         seed: of all random numbers.
         device: where the inputs go; None: where the network is.
-        options: further options of the method, such as lambda1.
+        **options: further options of the method, such as lambda1.
 
     Returns:
         An array in the shape of `inputs`.
 
     Raises:
         InputError: if the method is unknown, or an option cannot be used.
+
+    Example:
+        >>> net = torch.nn.Linear(8, 3)
+        >>> explain_func(net, np.ones((2, 8)), [0, 2], method="cafo(lambda1=10%)").shape
+        (2, 8)
     """
     config = method_of(method)
     if not isinstance(config, CAFO) or config.name not in ATTRIBUTIONS:

@@ -125,12 +125,13 @@ def batch(
 
 def _report(run: StoredRun) -> int:
     """Print what is in a run, and return the exit code."""
-    errors = run.errors.to_pylist()
-    for error in errors[:SHOWN_ERRORS]:
-        complain(error["error"])
+    errors = run.errors
+    for one in errors.slice(0, SHOWN_ERRORS).to_pylist():
+        named = one["id"] in one["error"] or (one["path"] or one["id"]) in one["error"]
+        complain(one["error"] if named else f"{one['id']}: {one['error']}")
     if len(errors) > SHOWN_ERRORS:
         complain(
             f"errors of further items: {len(errors) - SHOWN_ERRORS:,}; all are in open_run({str(run.path)!r}).errors"
         )
     output().print(printable(f"{run.path}: maps {len(run):,}, errors {len(errors):,}"), soft_wrap=True)
-    return ITEMS_FAILED if errors else 0
+    return ITEMS_FAILED if len(errors) else 0

@@ -45,7 +45,7 @@ OutByModel = Annotated[
 ]
 Images = Annotated[Path, typer.Option(metavar="DIR", help="The folder with the photographs.")]
 Count = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="So many of them, evenly spaced by name; by default all.")
+    int | None, typer.Option(metavar="N", min=1, help="This number of them, evenly spaced by name; by default all.")
 ]
 Show = Annotated[
     Path | None,

@@ -54,7 +54,8 @@ class Classifier:
     Args:
         net: a module, or any function of a batch. It is used in eval mode with frozen parameters and given back as it
             was. A half-precision module is copied and computed in float32.
-        mean, std: normalisation, a number or one number per channel. None: no normalisation.
+        mean: what is subtracted from the pixels, a number or one number per channel. None: nothing.
+        std: what the difference is divided by, a number or one number per channel. None: nothing.
         size: height and width of the pictures it takes, or one number for both. None: any size.
         labels: the class names, in order.
         input_shape: shape of one input of a network that does not take pictures (tabular, embeddings): any float is
@@ -70,7 +71,7 @@ class Classifier:
         piecewise_linear: whether the logits are piecewise linear in the input. It is believed without a check. None:
             found out at each input from the operations that the network runs.
 
-    Examples:
+    Example:
         >>> model = Classifier(nn.Linear(4, 3), input_shape=(4,), labels=["setosa", "versicolor", "virginica"])
         >>> model(torch.zeros(2, 4)).shape
         torch.Size([2, 3])
@@ -183,14 +184,36 @@ class Classifier:
         return list(_tensors(self.computed))
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Compute the logits of a batch of inputs: for a network of pictures pixels, also noisy ones outside [0, 1]."""
+        """Compute the logits of a batch of inputs: for a network of pictures pixels, also noisy ones outside [0, 1].
+
+        Args:
+            x: inputs with a batch dimension.
+
+        Returns:
+            Logits of shape (N, classes).
+
+        Raises:
+            InputError: if the batch does not fit the network.
+            ModelError: if the network cannot run, or gives no logits.
+        """
         with self.ready():
             batch = self.batch(x, any_pixels=True)
             with self.telling_failures(batch, last=True):
                 return self.logits(batch)
 
     def load(self, photograph: images.Photograph) -> Tensor:
-        """Read a photograph as a (C, H, W) tensor, scaled and cropped as this network wants it."""
+        """Read a photograph, scaled and cropped as this network wants it.
+
+        Args:
+            photograph: a path or a PIL image.
+
+        Returns:
+            Pixels in [0, 1], of shape (C, H, W).
+
+        Raises:
+            ImageError: if it cannot be read as a picture.
+            InputError: if this network takes no pictures.
+        """
         return self._picture(photograph).values
 
     def _picture(self, photograph: images.Photograph) -> images.Pixels:
@@ -314,7 +337,17 @@ class Classifier:
         )
 
     def split(self, delta: Tensor) -> tuple[Tensor, ...]:
-        """Take a flat map (or input) apart into the parts of a network of several inputs."""
+        """Take a flat map (or input) apart into the parts of a network of several inputs.
+
+        Args:
+            delta: the map, as `e.delta` has it.
+
+        Returns:
+            Its parts, in the shapes of `input_shape`. For a network of one input the map alone.
+
+        Raises:
+            InputError: if the shape is not that of a map.
+        """
         require_dense("delta", delta)
         if self._joined is None:
             return (delta,)

@@ -219,5 +219,13 @@ def _to_tensor(picture: Image.Image, channels: int) -> Tensor:
 
 
 def example_photograph() -> Path:
-    """Return the path of the photograph that comes with secondsight: Chelsea the cat, by Stefan van der Walt (CC0)."""
+    """Find the photograph that comes with secondsight: Chelsea the cat, by Stefan van der Walt (CC0).
+
+    Returns:
+        The path of the file.
+
+    Example:
+        >>> example_photograph().name
+        'chelsea.jpg'
+    """
     return Path(str(resources.files("secondsight") / "data" / "chelsea.jpg"))

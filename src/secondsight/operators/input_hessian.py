@@ -23,6 +23,12 @@ class InputHessian:
 
     Only `factor` and `eigh()` without a number hold a d x c matrix; the rest needs a few vectors of length d.
 
+    Example:
+        >>> import secondsight as ss
+        >>> h = ss.input_hessian(ss.load_model(), ss.example_photograph())
+        >>> h.shape, h.kind
+        ((150528, 150528), 'gauss-newton')
+
     Attributes:
         size: the number d of entries of the input.
         shape: (d, d).
@@ -46,7 +52,17 @@ class InputHessian:
             return self._hessian.gradient
 
     def matmul(self, v: Tensor) -> Tensor:
-        """Compute HV for V of shape (d,) or (d, k), in float64."""
+        """Compute HV. `h @ v` does the same.
+
+        Args:
+            v: V, of shape (d,) or (d, k).
+
+        Returns:
+            The product, in the shape of V, in float64.
+
+        Raises:
+            InputError: if V has another shape.
+        """
         require_dense("v", v)
         if v.is_complex() or v.ndim not in (1, 2) or v.shape[0] != self.size:
             may_be = f"real, of shape ({self.size},) or ({self.size}, k)"
@@ -69,6 +85,12 @@ class InputHessian:
             tolerance: on the residuals.
             seed: of the random starts.
 
+        Returns:
+            The eigenvalues, of shape (k,), and the eigenvectors, of shape (d, k).
+
+        Raises:
+            InputError: if k is None and the Hessian has no factor.
+
         Example: three equally likely classes with orthogonal weights have H = (I - 11'/3) / 3.
 
             >>> net = torch.nn.Linear(3, 3, bias=False).double()
@@ -87,7 +109,14 @@ class InputHessian:
                 return lanczos_eigh(self._hessian, self._hessian.gradient, k, tolerance, seed)
 
     def factor(self) -> Tensor:
-        """Compute B of shape (d, classes) with H = BB', column k sqrt(p_k) grad log p_k, in the network's precision."""
+        """Compute a factor B of H = BB', by one backward pass for each class (Gauss-Newton only).
+
+        Returns:
+            B, of shape (d, classes), in the network's precision. Column k is sqrt(p_k) times the gradient of log p_k.
+
+        Raises:
+            InputError: if the Hessian has no factor, because it is the exact one.
+        """
         with self.model.ready():
             return self._factor("matmul")
 
@@ -96,6 +125,16 @@ class InputHessian:
 
         Without `samples` it is exact, by one backward pass per class (Gauss-Newton only). With `samples` it is
         Hutchinson's unbiased estimate from this many products with random signs.
+
+        Args:
+            samples: how many products are taken. None: the trace is exact.
+            seed: of the random signs.
+
+        Returns:
+            The trace.
+
+        Raises:
+            InputError: if `samples` is None and the Hessian has no factor.
         """
         samples = whole(1, MOST_SAMPLES, optional=True)("samples", samples)
         seed = whole(0)("seed", seed)
@@ -134,6 +173,13 @@ def input_hessian(model: Classifier, x: Item, target: Target = None, curvature: 
         x: one input, as for `explain`.
         target: index or name of the class whose loss is meant; None: the predicted one.
         curvature: "gauss-newton", "exact" (the true Hessian), or "auto", as for `explain`.
+
+    Returns:
+        The Hessian, as products.
+
+    Raises:
+        InputError: if an argument cannot be used, or the input does not fit the network.
+        ModelError: if the network cannot be explained as it is.
 
     Example: a linear network with two equally likely classes has H = ww'/4, w the difference of its weights.
 

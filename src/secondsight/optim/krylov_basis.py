@@ -199,7 +199,8 @@ class KrylovBasis:
 
     def ritz_values(self) -> Tensor:
         """Compute the eigenvalues of V'HV, rising: what is known of the spectrum of H."""
-        return torch.linalg.eigvalsh(self.projected())
+        values: Tensor = torch.linalg.eigvalsh(self.projected())
+        return values
 
     def residual(self, bottom: bool) -> Tensor:
         """Compute Hv - value v for the unit vector v of the bottom or the top Ritz value."""

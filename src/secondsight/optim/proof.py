@@ -13,6 +13,12 @@ class Support:
 
     Entries in neither mask are undecided, because the gap is too large to tell.
 
+    Example:
+        >>> import secondsight as ss
+        >>> support = ss.explain(ss.load_model(), ss.example_photograph()).certificate.support
+        >>> bool((support.zero & support.nonzero).any()), bool(support.zero.float().mean() > 0.9)
+        (False, True)
+
     Attributes:
         nonzero: entries that are not zero in the optimal map.
         zero: entries that are zero in the optimal map.

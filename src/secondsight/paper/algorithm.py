@@ -45,11 +45,11 @@ def backtracking_fista(
     step: float = 0.1,
     decay: float = 0.5,
 ) -> Tensor:
-    """Take accelerated proximal steps on the negated objective
+    """Take accelerated proximal steps on the negated objective, from D = 0.
 
         lambda2 |D|^2 - g'D - 1/2 D'HD + lambda1 |D|_1
 
-    from D = 0. Each step is shortened until the quadratic model of the smooth part lies above it.
+    Each step is shortened until the quadratic model of the smooth part lies above it.
 
     Args:
         gradient: g.

@@ -45,7 +45,7 @@ def tables(quick: bool = False, seed: int = 0) -> Finding:
         measured=f"The presets {', '.join(PRESETS)} {'hold' if agree else 'do not hold'} the printed values, and the "
         "paper's own algorithm here runs with its iterations and its decay factor. The threshold of 20 is 2 c1: the "
         "paper's code adds it to L before halving. Table 3 takes 32 samples where the text says 50. Batches of 32 are "
-        "no parameter here, for a batch gives what its items give.",
+        "no parameter here, because a batch gives what its items give.",
         verdict="holds" if agree else "does not hold",
         numbers={"presets": PRESETS, "printed": PRINTED, "algorithm": _algorithm()},
         figures=[_figure()],

@@ -14,6 +14,12 @@ from secondsight.results.field_limits import limits
 class Certificate:
     """The proof of how near a map is to the optimum of its objective.
 
+    Example:
+        >>> import secondsight as ss
+        >>> proof = ss.explain(ss.load_model(), ss.example_photograph()).certificate
+        >>> proof.holds, proof.relative_gap <= proof.tolerance, proof.basis
+        (True, True, 'estimated')
+
     Attributes:
         gap: an upper bound of the optimal objective minus the objective of the map.
         relative_gap: the gap over |objective|.

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 class Smoothing:
     """What averaging over noisy copies of the input leaves to chance.
 
+    Example:
+        >>> import secondsight as ss
+        >>> e = ss.explain(ss.load_model(), ss.example_photograph(), ss.SmoothCAFO(n=4, groups="patch:16"))
+        >>> e.smoothing.copies, 0 < e.smoothing.standard_error < 1
+        (4, True)
+
     Attributes:
         copies: how many noisy copies were averaged.
         standard_error: how far the norms of the groups of the averaged gradient (without groups, its entries) would
@@ -48,6 +54,12 @@ MapKind: TypeAlias = Literal["entries", "groups"]
 class SecondOrder:
     """Does second order matter? Degrees between CAFO and CASO at lambda1 = 0 and equal lambda2; 0 is no difference.
 
+    Example:
+        >>> import secondsight as ss
+        >>> e = ss.explain(ss.load_model(), ss.example_photograph())
+        >>> 5 < e.second_order.angle < 20, e.second_order.sentence[:29]
+        (True, 'Second order matters somewhat')
+
     Attributes:
         angle: in degrees.
         error: a bound of the error of `angle`.
@@ -62,6 +74,12 @@ class SecondOrder:
 @dataclass(frozen=True)
 class PathPoint:
     """The map at one lambda1.
+
+    Example:
+        >>> import secondsight as ss
+        >>> e = ss.explain(ss.load_model(), ss.example_photograph(), "cafo")
+        >>> len(e.path), e.path[0].lambda1 < e.lambda1_max, e.path[0].sparsity > e.path[-1].sparsity
+        (16, True, True)
 
     Attributes:
         lambda1: the penalty.
@@ -100,6 +118,12 @@ class Explanation:
     For `Gradient`, `SmoothGrad` and `IntegratedGradients` `delta` is Captum's attribution of the score, where with
     score="logit" positive speaks *for* the class. `SparseExplanation` says what it is for the other methods. Maps live
     in the space of the input (pixels in [0, 1] for pictures). Tensors are on the CPU.
+
+    Example:
+        >>> import secondsight as ss
+        >>> e = ss.explain(ss.load_model(), ss.example_photograph(), "gradient")
+        >>> e.label, tuple(e.delta.shape), e.map().shape
+        ('tiger cat', (3, 224, 224), (224, 224))
 
     Attributes:
         input: what was explained.
@@ -161,12 +185,15 @@ class Explanation:
         return zero_share(self.delta)
 
     def map(self, kind: MapKind | None = None) -> NDArray[np.float64]:
-        """Turn the map into shades: 2-D, in [0, 1] (appendix D of the paper).
+        """Turn the map into shades, as figures show them (appendix D of the paper).
 
         Args:
             kind: "entries" shades each pixel by the sum of its absolute values. "groups" shades each group by its norm,
                 one shade for all of its pixels; with windows a pixel has the mean norm of its windows. None: by groups
                 where there are any.
+
+        Returns:
+            An array of two dimensions with values in [0, 1].
 
         Raises:
             InputError: if `kind` is "groups" and the map has none.
@@ -177,7 +204,11 @@ class Explanation:
         return normalise(strengths(self, kind))
 
     def summary(self) -> dict[str, Any]:
-        """List everything but the arrays, ready for JSON."""
+        """List everything but the arrays, ready for JSON.
+
+        Returns:
+            A record of numbers, words and lists.
+        """
         from secondsight.results.summary import summary
 
         return summary(self)
@@ -189,6 +220,12 @@ class Explanation:
             kind: what a shade stands for, as for `map`.
             blur: blur maps by a Gaussian of this many pixels. The figure says so, because the certificate speaks of the
                 map as it is.
+
+        Returns:
+            A figure of matplotlib.
+
+        Raises:
+            InputError: if `kind` or `blur` cannot be used for this map.
         """
         from secondsight.results.explanation_figure import explanation_figure
 
@@ -211,6 +248,13 @@ class Explanation:
         """Write the figure (.png), a page with a slider over lambda1 (.html), or everything (.npz).
 
         Nothing half-written is ever left under that name.
+
+        Args:
+            path: the name of the file. Its ending says what is written.
+
+        Raises:
+            InputError: if the name has another ending.
+            SecondsightError: if the file cannot be written.
         """
         from secondsight.results.storage import save
 
@@ -218,7 +262,17 @@ class Explanation:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Explanation:
-        """Read what `save("x.npz")` wrote. The result is of the class that was saved."""
+        """Read what `save("x.npz")` wrote. No pickle is involved, so a file cannot run code.
+
+        Args:
+            path: the name of the file.
+
+        Returns:
+            A result of the class that was saved.
+
+        Raises:
+            SecondsightError: if the file cannot be read as a result.
+        """
         from secondsight.results.storage import load
 
         return load(path)
@@ -230,6 +284,12 @@ class SparseExplanation(Explanation):
 
     `delta` is the perturbation that raises the loss of the target class most, under the penalties: where it is
     positive, increasing that feature works *against* the class; where it is negative, decreasing it does.
+
+    Example:
+        >>> import secondsight as ss
+        >>> e = ss.explain(ss.load_model(), ss.example_photograph(), "cafo")
+        >>> e.certificate.basis, e.lambda1 < e.lambda1_max, 0.75 <= e.sparsity < 1
+        ('exact', True, True)
 
     Attributes:
         certificate: how near the map is to the best one, and what proves it.
@@ -265,6 +325,12 @@ class SparseExplanation(Explanation):
 class PictureExplanation(SparseExplanation):
     """What Picture gives: also whether second order matters.
 
+    Example:
+        >>> import secondsight as ss
+        >>> p = ss.explain(ss.load_model(), ss.example_photograph(), ss.Picture(n=4))
+        >>> p.window, p.second_order.sentence[:29]
+        (8, 'Second order matters somewhat')
+
     Attributes:
         second_order: does second order matter at the input itself, without noise and sparsity? By CASO.
     """
@@ -275,6 +341,12 @@ class PictureExplanation(SparseExplanation):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SecondOrderExplanation(SparseExplanation):
     """What CASO and SmoothCASO give: also what was found out about the Hessian.
+
+    Example:
+        >>> import secondsight as ss
+        >>> e = ss.explain(ss.load_model(), ss.example_photograph())
+        >>> e.curvature, e.products < 20, abs(e.lambda2 - e.top_eigenvalue / 2 - 10) < 1e-6
+        ('gauss-newton', True, True)
 
     Attributes:
         second_order: does second order matter?

@@ -31,7 +31,7 @@ AHEAD = 2
 """Batches that are opened ahead of the one that is explained: more would only take memory."""
 
 SUSPICIOUS = 8
-"""As many inputs that were read, all of which failed before any was explained, are no accident: the run stops."""
+"""A first batch of so many items, all of which fail, is no accident: paths, classes or the network are wrong."""
 
 
 @dataclass(frozen=True)
@@ -140,15 +140,15 @@ class BatchExplainer:
     Args:
         plan: what is computed.
         cautions: warns of what changes the meaning of results.
+        works: whether items of the list were explained before, on this machine.
 
     Attributes:
-        explained: how many items have a map so far.
-        failed: how many have an error.
+        failed: how many items have an error so far.
     """
 
-    def __init__(self, plan: Plan, cautions: Cautions) -> None:
+    def __init__(self, plan: Plan, cautions: Cautions, works: bool = False) -> None:
         """Start with the batches of the plan."""
-        self.plan, self.cautions, self.explained, self.failed = plan, cautions, 0, 0
+        self.plan, self.cautions, self.works, self.failed = plan, cautions, works, 0
         self._calls: FaultTolerant[Explanation] = FaultTolerant(self._explain, plan.batch, Exception)
 
     @property
@@ -177,7 +177,7 @@ class BatchExplainer:
 
     def _rows(self, batch: Sequence[Opened]) -> list[Row]:
         outcomes = iter(self._calls.explain_each([one for one in batch if one.pixels is not None]))
-        rows, errors, results = [], [], []
+        rows, results = [], []
         for one in batch:
             outcome = None if one.pixels is None else next(outcomes)
             if isinstance(outcome, Explanation):
@@ -185,13 +185,12 @@ class BatchExplainer:
                 rows.append(one.row | result_row(results[-1], self.plan.store_path))
             else:
                 if outcome is not None:
-                    errors.append(outcome)
                     one.row["error"] = in_words(outcome)
                 rows.append(one.row)
-        self.explained += len(results)
         self.failed += len(batch) - len(results)
-        if not self.explained and len(errors) >= SUSPICIOUS:
-            raise SecondsightError(f"none of {len(errors)} items can be explained: {in_words(errors[0])}")
+        self.works = self.works or bool(results)
+        if not self.works and len(batch) >= SUSPICIOUS:
+            raise SecondsightError(f"none of the first {len(batch)} items can be explained: {rows[0]['error']}")
         self.cautions.warn(results)
         return rows
 

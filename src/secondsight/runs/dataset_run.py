@@ -120,6 +120,9 @@ def run(
     workers = whole(1, optional=True)("workers", workers)
     if engine == "local" and (workers is not None or address is not None):
         raise InputError("workers and address", "None for engine='local'", shown((workers, address)))
+    shape = [side for side in model.input_shape if side is not None]
+    if plan.dense and len(shape) < len(model.input_shape):
+        raise InputError("dense", "None for a network that takes inputs of any size", "'zarr'")
     own = {name: getattr(plan, name) for name in ("chunk", "batch", "store_path", "dense")}
     folder = RunFolder(file_name("out", out, "the name of a folder"))
     settings = settings_of(model, listed, config, plan.seed, own | {"use_labels": use_labels})
@@ -130,7 +133,7 @@ def run(
             # zarr takes a while to import.
             from secondsight.runs.dense_array import make_array
 
-            make_array(folder.dense, len(listed), model.input_shape, plan.chunk)
+            make_array(folder.dense, len(listed), shape, plan.chunk)
         if todo:
             with _engine(plan, engine, len(todo), workers, address) as chosen:
                 _compute(plan, folder, todo, again, chosen, progress)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from secondsight.errors import InputError, SecondsightError
+from secondsight.errors import SecondsightError
 from secondsight.runs.map_columns import Row
 from secondsight.runs.sparse_arrays import dense
 
@@ -23,24 +23,17 @@ except ImportError:
     raise SecondsightError("dense='zarr' needs zarr: pip install 'secondsight[batch]'") from None
 
 
-def make_array(path: Path, count: int, shape: Sequence[int | None], chunk: int) -> None:
-    """Make the array, of `count` maps: float32, NaN where there is no map. One that is there stays.
-
-    Raises:
-        InputError: if inputs have no fixed shape.
-    """
-    sides = [side for side in shape if side is not None]
-    if len(sides) < len(shape):
-        raise InputError("dense", "None for a network that takes inputs of any size", "'zarr'")
+def make_array(path: Path, count: int, shape: Sequence[int], chunk: int) -> None:
+    """Make the array, of `count` maps: float32, NaN where there is no map. One that is there stays."""
     if not path.exists():
         zarr.create_array(
             path,
-            shape=(count, *sides),
-            chunks=(1, *sides),
-            shards=(chunk, *sides),
+            shape=(count, *shape),
+            chunks=(1, *shape),
+            shards=(chunk, *shape),
             dtype="float32",
             fill_value=float("nan"),
-            dimension_names=["item", *(f"dimension_{i}" for i in range(len(sides)))],
+            dimension_names=["item", *(f"dimension_{i}" for i in range(len(shape)))],
         )
 
 

@@ -45,7 +45,8 @@ def export(run: StoredRun, to: str, out: Path, overwrite: bool, started: Started
         started: told of progress.
 
     Returns:
-        The ids of items that were left out: FiftyOne shows what the network saw, and their input cannot be read again.
+        The ids of items that were left out, because their input cannot be read again: FiftyOne shows what the network
+        saw, and superpixels are found in it.
 
     Raises:
         InputError: if there is no such format, or the maps are no pictures and have to be.
@@ -57,9 +58,13 @@ def export(run: StoredRun, to: str, out: Path, overwrite: bool, started: Started
         raise SecondsightError(f"{out} has files already: --overwrite writes over them, --out names another folder")
     if to == "fiftyone":
         return _to_fiftyone(run, out, started)
-    for name, _, e in _each(run, started):
-        e.save(out / f"{name}.{to}")
-    return []
+    left_out = []
+    for name, row, e in _each(run, started):
+        try:
+            e.save(out / f"{name}.{to}")
+        except NotStoredError:
+            left_out.append(row["id"])
+    return left_out
 
 
 def _each(run: StoredRun, started: Started) -> Iterator[tuple[str, dict[str, Any], Explanation]]:

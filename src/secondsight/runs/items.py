@@ -274,6 +274,8 @@ def _is_pair(item: Any) -> bool:
     """Whether this is an input with its label. A tuple of tensors is an input of several parts."""
     if not isinstance(item, (tuple, list)) or len(item) != 2:
         return False
+    if getattr(item[1], "ndim", 0):
+        return False
     label = plain(item[1])
     return label is None or (isinstance(label, (int, str)) and not isinstance(label, bool))
 

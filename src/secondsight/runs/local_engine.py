@@ -36,7 +36,8 @@ class LocalEngine:
             again: those of them that have a file already. It is replaced.
             advance: told of progress.
         """
-        plan, explainer = self.plan, BatchExplainer(self.plan, Cautions(depth=6))
+        plan = self.plan
+        explainer = BatchExplainer(plan, Cautions(depth=6), works=len(todo) < plan.chunks)
         batches = read_ahead(plan, (batch for chunk in todo for batch in plan.batches(chunk)))
         for chunk in todo:
             write_chunk(plan, folder, chunk, explainer.chunk_rows(chunk, batches, advance))

@@ -12,7 +12,7 @@ import platform
 import socket
 import warnings
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,9 @@ class ChunkActor:
 
     def __init__(self, plan: list[Any], path: Path, working_folder: str, threads: int) -> None:
         """Set the process up as that of the local engine."""
-        os.chdir(working_folder)
+        with suppress(OSError):
+            # Nothing is lost where paths begin at the root.
+            os.chdir(working_folder)
         torch.set_num_threads(threads)
         # The warnings of an actor go nowhere. What they say is in the notes of each map.
         warnings.simplefilter("ignore", SecondsightWarning)
@@ -116,11 +118,14 @@ class RayEngine:
             num_cpus=self.threads,
             num_gpus=1 if self.gpus else 0,
         )
-        for row in told.iter_rows():
-            if row["refusal"]:
-                raise SecondsightError(row["refusal"])
-            advance(len(self.plan.places(row["chunk"])), row["failed"])
-            self.size = min(self.size, row["size"])
+        try:
+            for row in told.iter_rows():
+                if row["refusal"]:
+                    raise SecondsightError(row["refusal"])
+                advance(len(self.plan.places(row["chunk"])), row["failed"])
+                self.size = min(self.size, row["size"])
+        except ray.exceptions.RayError as error:
+            raise SecondsightError(f"Ray has given up: {shown(error, str)}") from error
 
 
 @contextmanager
@@ -150,7 +155,7 @@ def ray_engine(plan: Plan, chunks: int, workers: int | None, address: str | None
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        has: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        has: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call, unused-ignore]
         cores, gpus = int(has.get("CPU", 0)), int(has.get("GPU", 0))
         most, what = (gpus, "GPUs") if gpus else (cores, "cores")
         if workers is not None and workers > most:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,8 +53,12 @@ class RunFolder:
         """Keep other processes out.
 
         Raises:
-            SecondsightError: if another process has the folder.
+            InputError: if the folder has other files than those of a run. It is left as it is.
+            SecondsightError: if another process has the folder, or it cannot be made.
         """
+        own = {self.maps.name, self.record.name, self.dense.name, ".lock"}
+        if self.path.is_dir() and not self.record.exists() and not {file.name for file in self.path.iterdir()} <= own:
+            raise InputError("--out", "a new folder, or that of a run", f"{self.path}, which has other files")
         try:
             self.maps.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / ".lock", timeout=0)
@@ -69,30 +74,27 @@ class RunFolder:
         finally:
             lock.release()
 
-    def begin(self, settings: Settings) -> dict[str, Any]:
+    def begin(self, settings: Settings) -> None:
         """Write what is asked for, or require that it was asked for before.
 
-        Returns:
-            What run.json has.
-
         Raises:
-            InputError: if the folder has a run with other settings, or other files.
+            SecondsightError: if the folder has maps of a run with other settings.
         """
         if not self.record.exists():
-            others = sorted(one.name for one in self.path.iterdir() if one.name not in ("maps", ".lock"))
-            if others or any(self.maps.iterdir()):
-                raise InputError("--out", "a new folder, or that of a run", f"{self.path}, which has other files")
             self.write_record({"format": FORMAT, "settings": settings, "sessions": []})
         found = self.read_record()
         changed = differences(found["settings"], json.loads(json.dumps(settings)))
-        if changed:
+        if changed and not any(PART.fullmatch(file.name) for file in self.maps.iterdir()):
+            # Nothing was done, so nothing can disagree: perhaps the first start named a class that there is not.
+            shutil.rmtree(self.dense, ignore_errors=True)
+            self.write_record(found | {"settings": settings})
+        elif changed:
             hint = "Ask as before to go on, or choose another --out"
             raise SecondsightError(f"{self.path} was begun with other settings: {changed}. {hint}")
         for file in self.maps.iterdir():
             if TEMPORARY.fullmatch(file.name):
                 # What a process that was killed has left.
                 file.unlink()
-        return found
 
     def read_record(self) -> dict[str, Any]:
         """Read run.json.

@@ -106,7 +106,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         if name == "method" and was is not None and is_now is not None:
             was, is_now = Method.from_json(was), Method.from_json(is_now)
         if name == "list":
-            found.append("the list of items is another one")
+            found.append("the list of items or of their classes is another one")
         else:
             found.append(f"{name} was {was}, is {is_now}")
     return "; ".join(found)

@@ -17,6 +17,10 @@ class Standing:
         before: how many were done when this start began.
         done: how many this start has done.
         failed: how many of these have an error.
+
+    Example:
+        >>> Standing(total=100, before=20, done=30).seconds_left > 0
+        True
     """
 
     total: int

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from secondsight.errors import SecondsightError, shown
 from secondsight.runs.map_columns import COLUMNS, PATH_COLUMNS, Row
 
 LIGHT = tuple(name for name in COLUMNS if name not in PATH_COLUMNS)
@@ -39,10 +40,9 @@ class StoredRow:
 
     def column(self, name: str) -> Any:
         """Read one column; None where the file does not have it."""
-        with pq.ParquetFile(self.file) as file:
-            if name not in file.schema_arrow.names:
-                return None
-            return self._of(file.read_row_group(self.row // self.group, columns=[name]), [name])[name]
+        if name not in pq.read_schema(self.file).names:
+            return None
+        return self._of(_read_group(self.file, self.row // self.group, [name]), [name])[name]
 
     def _of(self, table: pa.Table, names: Sequence[str]) -> Row:
         return {name: _value(table[name][self.row % self.group]) for name in names}
@@ -51,8 +51,17 @@ class StoredRow:
 @functools.lru_cache(maxsize=2)
 def _group(file: Path, written: int, number: int) -> pa.Table:
     """Read the rows that are read together. Whoever reads row after row finds them here."""
-    with pq.ParquetFile(file) as opened:
-        return opened.read_row_group(number, columns=list(LIGHT))
+    return _read_group(file, number, list(LIGHT))
+
+
+def _read_group(file: Path, number: int, columns: list[str]) -> pa.Table:
+    """Read some rows, and compare them with the check sums that were written beside them."""
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
+            return opened.read_row_group(number, columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        hint = "delete it, and start the run again"
+        raise SecondsightError(f"{file} cannot be read ({shown(error, str)}): {hint}") from None
 
 
 def _value(scalar: Any) -> Any:

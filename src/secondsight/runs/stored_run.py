@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
@@ -35,6 +36,17 @@ def open_run(path: str | os.PathLike[str], items: Any = None) -> StoredRun:
 
     Raises:
         SecondsightError: if the folder has no run.
+        InputError: if `items` are fewer than the run has.
+
+    Example:
+        >>> import tempfile, torch
+        >>> import secondsight as ss
+        >>> model = ss.Classifier(torch.nn.Linear(4, 3), input_shape=(4,))
+        >>> out = tempfile.mkdtemp()
+        >>> _ = ss.run(model, list(torch.rand(20, 4)), "cafo", out=out)
+        >>> maps = open_run(out)
+        >>> len(maps), maps.is_complete
+        (20, True)
     """
     folder = RunFolder(file_name("path", path, "the folder of a run"))
     record = folder.read_record()
@@ -64,14 +76,13 @@ class StoredRun(Sequence[Explanation]):
         >>> run.where(pc.field("second_order_angle") > 20)[0].save("map.png")  # doctest: +SKIP
     """
 
-    def __init__(
-        self, folder: RunFolder, record: dict[str, Any], items: Items | None = None, condition: Any = None
-    ) -> None:
+    def __init__(self, folder: RunFolder, record: dict[str, Any], items: Items | None = None) -> None:
         """Look which files are there. For use by `open_run`."""
         self.path, self.settings, self.sessions = folder.path, record["settings"], record["sessions"]
         self.total: int = self.settings["items"]
         self.method = Method.from_json(self.settings["method"])
-        self._folder, self._record, self._items, self._condition = folder, record, items, condition
+        self._folder, self._items = folder, items
+        self._condition: pc.Expression | None = None
         self._reader, self._chunk = reader_of(self.settings), int(self.settings["chunk"])
         sizes = [min(self._chunk, self.total - start) for start in range(0, self.total, self._chunk)]
         files = [str(folder.part(chunk)) for chunk in sorted(folder.done(sizes))]
@@ -100,7 +111,11 @@ class StoredRun(Sequence[Explanation]):
         return (self._read(place) for place in self._places())
 
     def named(self) -> Iterator[tuple[str, Explanation]]:
-        """Read one map after the other, each with the id of its item."""
+        """Read one map after the other, each with the id of its item.
+
+        Returns:
+            Pairs of an id and an Explanation.
+        """
         return zip(self.ids, self, strict=True)
 
     @property
@@ -111,6 +126,12 @@ class StoredRun(Sequence[Explanation]):
 
     def by_id(self, id: str) -> Explanation:
         """Read the map of an item.
+
+        Args:
+            id: the name of the item, as `ids` has it.
+
+        Returns:
+            Its Explanation.
 
         Raises:
             SecondsightError: if there is none, because there is no such item, it failed, or is not done yet.
@@ -127,18 +148,32 @@ class StoredRun(Sequence[Explanation]):
 
         Args:
             condition: an expression of the columns.
+
+        Returns:
+            The same run with these maps only.
+
+        Raises:
+            InputError: if the condition is no expression of pyarrow.
         """
         if not isinstance(condition, pc.Expression):
             may_be = 'an expression of pyarrow.compute, as pc.field("sparsity") > 0.9'
             raise InputError("condition", may_be, shown(condition))
-        both = condition if self._condition is None else self._condition & condition
-        return StoredRun(self._folder, self._record, self._items, both)
+        narrower = copy.copy(self)
+        narrower._condition = condition if self._condition is None else self._condition & condition
+        narrower._positions = None
+        return narrower
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of the maps as a table of pyarrow, a row for each map.
 
         Args:
             columns: the columns; None: all but the large ones, which have the maps.
+
+        Returns:
+            The table.
+
+        Raises:
+            InputError: if there is no such column.
         """
         known = self._dataset.schema.names
         wanted = [name for name in known if name not in ARRAY_COLUMNS] if columns is None else list(columns)

@@ -46,6 +46,9 @@ def load_model(name: str = DEFAULT) -> Classifier:
             with the preprocessing and the labels it has there. SOURCE:NAME@FILE.safetensors is that network with your
             weights.
 
+    Returns:
+        The network as a Classifier.
+
     Raises:
         InputError: if there is no model of this name.
         ModelError: if the model needs a package or a file that is not there, or its weights do not fit.
