@@ -21,7 +21,7 @@ from secondsight.viewer.page import save_page
 MAP, OVERLAY = 1, 2
 """Canvases of the stage; 0 is the photograph."""
 
-EVIL = "<script>document.title='taken'</script>\u2028\"'&amp;</title>.jpg"
+EVIL = "<script>document.title='taken'</script>\u2028\"'&amp;</title>\udcff.jpg"
 """A name that ends blocks, if anything can."""
 
 

@@ -166,7 +166,7 @@ class Comparison:
         return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure (.png), or a page with a slider over lambda1 (.html).
+        """Write the figure (.png), or a page with a slider over lambda1 (.html), which has no maps times the input.
 
         Args:
             path: the name of the file. Its ending says what is written.

@@ -71,10 +71,10 @@ def compare(
     photographs = photographs_in(photographs)
     wanted = owned(methods, dict(options_of(preset))) | asked
     columns = columns_of(methods, **wanted)
+    if html and (sheet is not None or times_input):
+        raise ss.InputError("--html", "given without --sheet and --times-input, which only figures have", "with them")
     if sheet is not None:
         require_png("--sheet", sheet)
-        if html:
-            raise ss.InputError("--html", "left out where --sheet is given", "both")
         if len(photographs) * len(models.split(",")) > MOST_SHEET_ROWS:
             raise ss.InputError("--sheet", f"of at most {MOST_SHEET_ROWS} photographs times networks", len(photographs))
     rows: list[Any] = []

@@ -24,10 +24,11 @@ def frame(tabs: Sequence[Tab], name: str = "") -> str:
     """
     captions = [tab.title or sentences.caption(tab.explanation) for tab in tabs]
     words = html.escape(f"{sentences.title(tabs[0].explanation)}; {', '.join(captions)}")
-    # In ASCII, because the policy knows the script by its bytes, whatever the encoding around the frame is.
-    page = html.escape(viewer_page(tabs, name, archive=False)).encode("ascii", "xmlcharrefreplace").decode()
+    page = html.escape(viewer_page(tabs, name, archive=False))
     style = f"width: 100%; height: {HEIGHT}px; border: 1px solid #8884; border-radius: 8px"
-    return (
+    shown = (
         f'<iframe title="{words}" sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{page}"></iframe>'
         f"<p><small>{words}</small></p>"
     )
+    # In ASCII, because the policy knows the script by its bytes, whatever the encoding around the frame is.
+    return shown.encode("ascii", "xmlcharrefreplace").decode()

@@ -50,7 +50,7 @@ def page(title: str, body: dict[str, Any], parts: Mapping[str, Any], report: boo
     filled = {
         "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'",
-        "title": html.escape(title),
+        "title": html.escape(title.encode("utf-8", "backslashreplace").decode()),
         "style": style,
         "data": "\n".join(_json(name, value) for name, value in data.items()),
         "script": script,
@@ -129,8 +129,9 @@ def joined(start: str) -> str:
 
 def _json(name: str, value: Any) -> str:
     """Write data into the page. Without "<" in it, no text of a file can end the block."""
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    escaped = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    # In ASCII, because file names may have bytes that are no text.
+    text = json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
+    escaped = text.replace("<", "\\u003c")
     return f'<script type="application/json" id="{html.escape(name)}">{escaped}</script>'
 
 

@@ -31,7 +31,7 @@ export function secondOrderCard(data) {
   if (top_eigenvalue === undefined) return card("Second order", sentence);
   const bound = top_eigenvalue_bound === null ? "without an upper bound" : `at most ${short(top_eigenvalue_bound)}`;
   const words =
-    `The spectrum of the Hessian, as its products showed it: the marks on the line. Its largest eigenvalue is L = ${short(top_eigenvalue)}, ` +
+    `The spectrum of the Hessian, as its products showed it: the blue marks. Its largest eigenvalue is L = ${short(top_eigenvalue)}, ` +
     `${bound}. The penalty curves by 2 λ₂ = ${short(2 * lambda2)}: above L, the objective has one best map only.`;
   const line = spectrum(data.ritz_values, top_eigenvalue, top_eigenvalue_bound, 2 * lambda2);
   return card("Second order", sentence, line, el("p", { class: "small" }, words));
