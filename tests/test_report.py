@@ -176,6 +176,20 @@ def test_a_photograph_that_is_gone_has_its_map(run: Any, browser: Any, tmp_path:
     tab.close()
 
 
+def test_groups_that_are_gone_with_their_photograph(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(15376, 3))
+    (tmp_path / "in").mkdir()
+    Image.fromarray(skimage.data.coffee()).resize((64, 64)).save(tmp_path / "in" / "a.png")
+    ss.run(ss.Classifier(net, size=64), tmp_path / "in", "caso(groups=superpixels:20)", out=tmp_path / "run")
+    (tmp_path / "in" / "a.png").unlink()
+    page = report_page(ss.open_run(tmp_path / "run"), 1, lambda done, total: None)
+    shown = json.loads(re.search(r'id="result-0">(.*?)</script>', page)[1])  # type: ignore[index]
+    assert shown["photograph"] is None
+    assert list(shown["view"]["shades"]) == ["entries"]
+    assert shown["view"]["unit"] == "groups"
+
+
 @pytest.mark.parametrize("method", ["gradient", "caso"])
 def test_inputs_that_are_no_pictures(method: str, browser: Any, tmp_path: Path) -> None:
     torch.manual_seed(0)

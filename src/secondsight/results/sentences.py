@@ -36,7 +36,7 @@ def caption(e: Explanation) -> str:
     """Name the method, the share of zeros and the proof."""
     if not isinstance(e, SparseExplanation):
         return e.method.title
-    of = " of windows" if e.window else " of groups" if e.groups is not None else ""
+    of = " of windows" if e.window else " of groups" if getattr(e, "groups", 0) is not None else ""
     return f"{e.method.title}, {e.sparsity:.0%}{of} zero, {proof(e)}"
 
 

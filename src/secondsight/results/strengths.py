@@ -44,10 +44,12 @@ def _group_norms(e: Explanation, delta: Tensor, drawn: Drawn | None) -> Tensor |
     if not isinstance(e, SparseExplanation) or e.method.times_input:
         return None
     windows = e.window_norms if drawn is None else drawn.window_norms
-    if windows is not None or e.groups is None:
+    # A result from a run may lack its groups.
+    groups = getattr(e, "groups", None)
+    if windows is not None or groups is None:
         return windows
     squares = delta.double().square().flatten()
-    labels = e.groups.flatten()
+    labels = groups.flatten()
     norms = torch.zeros(int(labels.max()) + 1, dtype=torch.float64, device="cpu").index_add_(0, labels, squares).sqrt_()
     each = norms[labels].reshape(delta.shape)
     # The channels of a pixel may belong to several groups.

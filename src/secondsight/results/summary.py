@@ -55,11 +55,13 @@ def summary(e: Explanation) -> dict[str, Any]:
 
 
 def group_count(e: SparseExplanation) -> int | None:
-    """Count the groups, or the windows; None where every entry stands by itself."""
+    """Count the groups, or the windows; None where every entry stands by itself, or it is not known."""
     if e.window is not None:
         height, width = e.delta.shape[1:]
         return (height + e.window - 1) * (width + e.window - 1)
-    return None if e.groups is None else int(e.groups.max()) + 1
+    # A result from a run may lack its groups.
+    groups = getattr(e, "groups", None)
+    return None if groups is None else int(groups.max()) + 1
 
 
 def _options(e: Explanation) -> str:

@@ -133,8 +133,11 @@ def _place(e: Explanation, maps: Sequence[PathPoint]) -> int:
 
 def _unit(e: Explanation) -> str:
     """What sparsity counts."""
-    if _grouped(e):
-        return "windows" if e.window else "groups"
+    if isinstance(e, SparseExplanation) and e.window:
+        return "windows"
+    # Groups that a result from a run lacks were counted all the same.
+    if isinstance(e, SparseExplanation) and getattr(e, "groups", 0) is not None:
+        return "groups"
     return "pixels" if e.delta.ndim == 3 else "features"
 
 
