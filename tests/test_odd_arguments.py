@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -236,6 +237,12 @@ def in_a_list(odd: Any) -> None:
     ss.explain(VECTORS, [X, odd])
 
 
+def run(**asked: Any) -> None:
+    """Explain one vector into a new folder."""
+    ss.run(**{"model": VECTORS, "items": [X], "method": "cafo", "out": tempfile.mkdtemp()} | asked)
+
+
+RUN = ss.run(VECTORS, [X], "cafo", out=tempfile.mkdtemp())
 GROUPED = ss.explain(PICTURES, PICTURE, ss.CASO(groups="patch:2"))
 HESSIAN = ss.input_hessian(VECTORS, X)
 ATTRIBUTION = secondsight.captum.CAFO(lambda x, *more: NET(x))
@@ -255,6 +262,17 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "compare": Subject(ss.compare, {"models": PICTURES, "x": PICTURE, "methods": "gradient,cafo"}),
     "sweep": Subject(ss.sweep, {"model": PICTURES, "x": PICTURE}),
+    "run": Subject(
+        run,
+        arguments=(
+            *("model", "items", "method", "target", "out", "seed", "use_labels", "limit", "store_path", "dense"),
+            *("retry_errors", "chunk", "engine", "workers", "address"),
+        ),
+    ),
+    "open_run": Subject(ss.open_run, {"path": RUN.path}, list),
+    "StoredRun.by_id": Subject(RUN.by_id),
+    "StoredRun.where": Subject(RUN.where),
+    "StoredRun.table": Subject(RUN.table),
     "input_hessian": Subject(ss.input_hessian, {"model": VECTORS, "x": X}),
     "load_model": Subject(ss.load_model),
     "load_model, file": Subject(lambda odd: ss.load_model(f"resnet50-v1@{odd}" if isinstance(odd, str) else odd)),
@@ -317,7 +335,7 @@ SUBJECTS: dict[str, Subject] = {
     },
     **{
         kind.__name__: Subject(kind, arguments=())
-        for kind in (ss.ImageError, ss.ModelError, ss.SecondsightError, ss.SecondsightWarning)
+        for kind in (ss.ImageError, ss.ModelError, ss.NotStoredError, ss.SecondsightError, ss.SecondsightWarning)
     },
     **{
         f"captum.{kind.__name__}": Subject(
@@ -343,9 +361,12 @@ SUBJECTS: dict[str, Subject] = {
 
 CASES = [(name, argument) for name, subject in SUBJECTS.items() for argument in subject.cases()]
 
-UNCHECKED = {"Classifier.logits", "Classifier.check_logits", "Classifier.telling_failures"}
-"""These stand between a network and the operators, and are documented to check nothing of what they are given.
-What a network may return is tried as "explain, network"."""
+UNCHECKED = {
+    *("Classifier.logits", "Classifier.check_logits", "Classifier.telling_failures"),
+    *("Explanation.from_source", "Standing", "Standing.advance", "StoredRun"),
+}
+"""These stand between a network and the operators, or between a run and its results, and check nothing of what they are
+given. What a network may return is tried as "explain, network"."""
 
 OF_CAPTUM = {"captum._Penalised.attribute_future"}
 """There are no futures. Captum's own methods that have none raise a NotImplementedError, too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
@@ -151,7 +152,7 @@ def test_the_input_is_read_again_only_if_it_is_the_same(tmp_path: Path) -> None:
 
 def test_float64_maps_are_kept_in_float32_with_a_scale(tmp_path: Path) -> None:
     """Also those that float32 has no numbers for."""
-    model = CONV.classifier()
+    model = ss.Classifier(copy.deepcopy(CONV.net), input_shape=CONV.x.shape)
     with torch.no_grad():
         model.net[-1].weight.mul_(1e-60)
     x = list(torch.rand((3, *CONV.x.shape), dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
@@ -223,7 +224,7 @@ def test_a_table_a_condition_and_an_id(tmp_path: Path) -> None:
     assert torch.equal(run[-1].delta, run[5:][-1].delta)
     with pytest.raises(ss.SecondsightError, match=r"no map of '0004.png': .*0004.png is not an image"):
         run.by_id("0004.png")
-    with pytest.raises(ss.InputError, match="columns must be some of position"):
+    with pytest.raises(ss.InputError, match="columns must be a list of some of position"):
         run.table(["colour"])
     with pytest.raises(ss.InputError, match="condition must be an expression"):
         run.where("sparsity > 0.9")

@@ -105,13 +105,14 @@ def run(
     """
     require_classifier(model)
     config = method_of(method)
-    listed = items_of(items, target, flag("use_labels", use_labels), whole(1, optional=True)("limit", limit))
+    use_labels, chunk = flag("use_labels", use_labels), whole(1)("chunk", chunk)
+    listed = items_of(items, target, use_labels, whole(1, optional=True)("limit", limit))
     plan = Plan(
         model=model,
         items=listed,
         method=config,
         seed=whole(0)("seed", seed),
-        chunk=whole(1)("chunk", chunk),
+        chunk=chunk,
         batch=min(CHUNK, chunk),
         store_path=flag("store_path", store_path),
         dense=dense is not None and one_of("zarr")("dense", dense) == "zarr",

@@ -10,7 +10,7 @@ from typing import Any
 
 from secondsight.errors import InputError, SecondsightError, shown
 from secondsight.model.classifier import Target
-from secondsight.option_types import plain
+from secondsight.option_types import LARGEST, plain
 from secondsight.photograph_files import SUFFIXES, files_matching, is_photograph, photographs_below
 from secondsight.runs.items import Files, Items, Member, Members, Objects, members_of
 
@@ -42,10 +42,19 @@ def items_of(source: Any, target: Any = None, use_labels: bool = False, limit: i
         if items.targets is not None or use_labels:
             raise InputError("target", "None, because the items have targets of their own", shown(target))
         several = isinstance(wanted, tuple)
+        wrong = [one for one in (wanted if several else [wanted]) if not _is_class(one)]
+        if wrong:
+            raise InputError("target", "the index or the name of a class, or a list with one for each", shown(wrong[0]))
         if several and len(wanted) != len(items):
             raise InputError("target", f"one class, or a list of {len(items)}", f"a list of {len(wanted)}")
         items.targets = wanted if several else _Same(wanted, len(items))
     return items if limit is None else items.first(limit)
+
+
+def _is_class(target: Any) -> bool:
+    """Whether this may be a class of some network: an index, a name, or None for the predicted one."""
+    is_index = isinstance(target, int) and not isinstance(target, bool) and abs(target) <= LARGEST
+    return target is None or isinstance(target, str) or is_index
 
 
 def _items(source: Any, use_labels: bool) -> Items:
@@ -55,14 +64,27 @@ def _items(source: Any, use_labels: bool) -> Items:
         if use_labels:
             raise InputError("use_labels", "False for a list of paths, which has no labels", use_labels)
         return Files([Path(one) for one in source], map(os.fspath, source))
-    if not hasattr(source, "__len__") or not hasattr(source, "__getitem__"):
+    if not _has_a_length(source) or not hasattr(source, "__getitem__"):
         may_be = "a path, a list of inputs, or a Dataset with a length and items by number"
         raise InputError("items", may_be, f"a {type(source).__name__}")
     return Objects(source, use_labels)
 
 
+def _has_a_length(source: Any) -> bool:
+    """Whether `len` works. Arrays and tensors of one number have a method for it that fails."""
+    try:
+        len(source)
+    except TypeError:
+        return False
+    return True
+
+
 def _from_path(name: str, use_labels: bool) -> Items:
     path = Path(name)
+    try:
+        path.exists()
+    except OSError as error:
+        raise InputError("INPUT", MAY_BE, f"{shown(name)} ({error.strerror})") from None
     if path.is_dir():
         files = list(photographs_below(path))
         if not files:

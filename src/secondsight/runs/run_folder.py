@@ -57,9 +57,10 @@ class RunFolder:
             SecondsightError: if another process has the folder, or it cannot be made.
         """
         own = {self.maps.name, self.record.name, self.dense.name, ".lock"}
-        if self.path.is_dir() and not self.record.exists() and not {file.name for file in self.path.iterdir()} <= own:
-            raise InputError("--out", "a new folder, or that of a run", f"{self.path}, which has other files")
         try:
+            others = self.path.is_dir() and not self.record.exists() and {f.name for f in self.path.iterdir()} - own
+            if others:
+                raise InputError("--out", "a new folder, or that of a run", f"{self.path}, which has other files")
             self.maps.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / ".lock", timeout=0)
             lock.acquire()
@@ -68,7 +69,7 @@ class RunFolder:
                 f"another process works on {self.path}: wait for it, or choose another --out"
             ) from None
         except OSError as error:
-            raise SecondsightError(f"--out {self.path} cannot be used: {error.strerror or error}") from None
+            raise SecondsightError(f"--out {shown(self.path, str)} cannot be used: {error.strerror or error}") from None
         try:
             yield
         finally:

@@ -17,7 +17,7 @@ from secondsight.option_types import file_name
 from secondsight.results.explanation import Explanation
 from secondsight.runs.item_sources import items_of
 from secondsight.runs.items import Items
-from secondsight.runs.map_columns import ARRAY_COLUMNS, explanation, schema
+from secondsight.runs.map_columns import ARRAY_COLUMNS, explanation, schema, storable
 from secondsight.runs.run_folder import ROW_GROUP, RunFolder
 from secondsight.runs.run_settings import reader_of
 from secondsight.runs.stored_fields import StoredInput
@@ -136,6 +136,9 @@ class StoredRun(Sequence[Explanation]):
         Raises:
             SecondsightError: if there is none, because there is no such item, it failed, or is not done yet.
         """
+        if not isinstance(id, str):
+            raise InputError("id", "the name of an item, as `ids` has it", shown(id))
+        id = storable(id)
         found = self.where(pc.field("id") == id)
         if not len(found):
             errors = self.errors.filter(pc.field("id") == id)["error"].to_pylist()
@@ -176,10 +179,12 @@ class StoredRun(Sequence[Explanation]):
             InputError: if there is no such column.
         """
         known = self._dataset.schema.names
-        wanted = [name for name in known if name not in ARRAY_COLUMNS] if columns is None else list(columns)
-        for name in wanted:
-            if name not in known:
-                raise InputError("columns", f"some of {', '.join(known)}", shown(name))
+        if columns is None:
+            wanted = [name for name in known if name not in ARRAY_COLUMNS]
+        elif isinstance(columns, (list, tuple)) and all(isinstance(name, str) and name in known for name in columns):
+            wanted = list(columns)
+        else:
+            raise InputError("columns", f"a list of some of {', '.join(known)}", shown(columns))
         return self._rows(wanted, self._with_map())
 
     @property
