@@ -49,7 +49,7 @@ IMPORTS = {"torch": "import_torch", "matplotlib": "import_matplotlib", "own": "i
 """The parts of importing; "import_other" has the rest."""
 STAGES = (
     Part("load", "cli.explain_command", "checked_model"),
-    Part("explain", "cli.explain_command", "_Batches._take"),
+    Part("explain", "cli.explain_command", "_Batches._explain"),
     Part("draw", "results.explanation", "Explanation.figure"),
     Part("draw", "results.storage", "save_figure"),
     Part("network", "model.classifier", "Classifier.logits"),

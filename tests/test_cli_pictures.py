@@ -45,7 +45,7 @@ def test_a_folder_on_one_sheet(tmp_path: Path) -> None:
 
 def test_a_picture_on_the_command_line(tmp_path: Path) -> None:
     cup = photograph(tmp_path, "coffee")
-    done = run(tmp_path, "explain", cup, "--method", "picture", "--n", 4, "--blur", 2, "--format", "npz")
+    done = run(tmp_path, "explain", cup, "--method", "picture", "--n", 4, "--blur", 2, "--format", "png,npz")
     assert (done.returncode, done.stderr) == (0, "")
     e = ss.Explanation.load(tmp_path / "out/coffee-picture.npz")
     assert isinstance(e, ss.PictureExplanation)

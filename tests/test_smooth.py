@@ -627,3 +627,26 @@ def test_first_order_on_a_photograph(smoothed: dict[str, ss.Explanation]) -> Non
     assert 0.75 <= first.sparsity < 1
     expected = (first.gradient.double().abs() - first.lambda1).clamp(min=0) * first.gradient.sign() / 20
     torch.testing.assert_close(first.delta.double(), expected, rtol=1e-4, atol=1e-6 * float(expected.abs().max()))
+
+
+class LargeBatchesUnrecorded(nn.Module):
+    """The same function of each input, but an operation without a rule in batches of several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 4)).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x if len(x) == 1 else x + 0 * x.cumsum(1))
+
+
+def test_a_pass_over_copies_takes_each_once_whichever_leave_a_tape() -> None:
+    """The last batch has one copy: it leaves a tape to keep, the one before does not."""
+    x = torch.rand(6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = [
+        ss.explain(ss.Classifier(LargeBatchesUnrecorded(), input_shape=(6,)), x, ss.SmoothCASO(n=5, batch_size=size))
+        for size in (4, 1)
+    ]
+    assert found[0].top_eigenvalue == pytest.approx(found[1].top_eigenvalue, rel=1e-9)
+    torch.testing.assert_close(found[0].delta, found[1].delta, rtol=1e-6, atol=1e-9)

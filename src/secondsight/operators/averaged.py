@@ -126,11 +126,12 @@ class AveragedHessian(LossHessian):
         yield from kept
         if sum(len(linear.x) for linear in kept) == self.noise.n:
             return
-        room = KEPT_MEMORY - sum(linear.jacobian.nbytes for linear in kept)
+        room, keeping = KEPT_MEMORY - sum(linear.jacobian.nbytes for linear in kept), True
         for copies in islice(self.noise.copies(self.linear.x[0]), len(kept), None):
             linear = linearise(self.linear.model, copies, self.linear.target, self._record)
             room -= linear.jacobian.nbytes
-            # A graph is not worth keeping: it takes several times the memory of a tape.
-            if linear.jacobian.shareable and room >= 0:
+            # A graph is not worth keeping: it takes several times the memory of a tape. Only the first ones are kept.
+            keeping = keeping and linear.jacobian.shareable and room >= 0
+            if keeping:
                 self._kept.append(linear)
             yield linear

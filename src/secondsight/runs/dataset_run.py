@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from secondsight.call import CHUNK
 from secondsight.config import CASO, Method, method_of
-from secondsight.errors import InputError, SecondsightWarning, shown
+from secondsight.errors import InputError, SecondsightError, SecondsightWarning, shown
 from secondsight.model.classifier import Classifier, Target, require_classifier
 from secondsight.option_types import file_name, flag, one_of, whole
 from secondsight.runs.chunks import Advance, Plan, opened
@@ -146,9 +146,11 @@ def _engine(
 ) -> AbstractContextManager[Engine]:
     if engine == "local":
         return nullcontext(LocalEngine(plan))
-    # Ray takes seconds to import.
-    from secondsight.runs.ray_engine import ray_engine
-
+    try:
+        # Ray takes seconds to import.
+        from secondsight.runs.ray_engine import ray_engine
+    except ImportError:
+        raise SecondsightError("engine='ray' needs Ray: pip install 'secondsight[ray]'") from None
     return ray_engine(plan, chunks, workers, address)
 
 

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import ray
+import ray.data
 import torch
 from torch import nn
 
@@ -23,12 +25,6 @@ from secondsight.call import Cautions
 from secondsight.errors import InputError, SecondsightError, SecondsightWarning, shown
 from secondsight.runs.chunks import Advance, BatchExplainer, Plan, read_ahead, write_chunk
 from secondsight.runs.run_folder import RunFolder, rows_in
-
-try:
-    import ray
-    import ray.data
-except ImportError:
-    raise SecondsightError("engine='ray' needs Ray: pip install 'secondsight[ray]'") from None
 
 PATIENCE = 5.0
 """Seconds that the address of a cluster has to answer."""
