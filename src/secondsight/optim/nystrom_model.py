@@ -191,7 +191,8 @@ class NystromModel:
                 return None
             z = found.z
             moved = float(self._weighed(z - start).norm())
-            if moved <= radius or columns is None:
+            # Not a number ends the search, too.
+            if columns is None or not moved > radius:
                 break
             radius = 2 * moved
         if length > 0:
