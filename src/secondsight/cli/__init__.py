@@ -32,7 +32,7 @@ def main(args: Sequence[str] | None = None) -> int:
         args: the words after `secondsight`; None takes them from the command line.
 
     Returns:
-        The exit code: 0, 2 for anything that was asked wrongly, 130 for Ctrl-C.
+        The exit code: 0; 1 for a run with items that failed; 2 for anything that was asked wrongly; 130 for Ctrl-C.
     """
     words = sys.argv[1:] if args is None else list(args)
     try:

@@ -140,7 +140,7 @@ class BatchExplainer:
     Args:
         plan: what is computed.
         cautions: warns of what changes the meaning of results.
-        works: whether items of the list were explained before, on this machine.
+        works: whether items of the list were explained before. If not, a first batch of errors ends the run.
 
     Attributes:
         failed: how many items have an error so far.

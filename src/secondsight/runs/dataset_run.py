@@ -25,7 +25,7 @@ EngineName: TypeAlias = Literal["local", "ray"]
 
 
 class Engine(Protocol):
-    """What explains chunks: `LocalEngine` says more."""
+    """Explains chunks. `LocalEngine` documents attributes and arguments."""
 
     facts: dict[str, Any]
     size: int
@@ -69,7 +69,8 @@ def run(
             .parquet with a column path and perhaps a column target), or a WebDataset .tar. Or a list of inputs as for
             `explain`, or a torch Dataset with a length, whose items are inputs or pairs of input and label.
         method: a config or a string, as for `explain`.
-        target: the class to explain, for all items or a list with one for each; None: the predicted one.
+        target: the class to explain, for all items or a list with one for each; None: the predicted one, or the
+            one that the list names. Must be None if the list has a column target, or use_labels is set.
         out: the folder. It is made, or has to be that of this run.
         seed: as for `explain`.
         use_labels: explain the label that comes with each item of a Dataset or of a .tar (NAME.cls).
@@ -81,7 +82,8 @@ def run(
         engine: "local": this process. "ray": processes of Ray, on this machine or on a cluster whose nodes all see
             `out` and the items under the same names. Either goes on with what the other has begun.
         workers: of Ray, how many processes; None: one for each GPU of the cluster, or each core where it has none.
-        address: of a cluster of Ray, "auto" to find it. None: one is started for the run.
+        address: of a cluster of Ray, "auto" to find it. None: the one that this process is connected
+            to, else one that is started for the run.
         progress: called with the `Standing` of the run, at its start and after each batch.
 
     Returns:

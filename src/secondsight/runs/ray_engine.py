@@ -44,7 +44,7 @@ class ChunkActor:
     """
 
     def __init__(self, plan: list[Any], path: Path, working_folder: str, threads: int) -> None:
-        """Set the process up as that of the local engine."""
+        """Set up the process as the local engine does."""
         with suppress(OSError):
             # Nothing is lost where paths begin at the root.
             os.chdir(working_folder)
@@ -80,7 +80,7 @@ def _on_own_device(plan: Plan) -> Plan:
 
 
 class RayEngine:
-    """Explains chunks on a cluster, which all of its nodes write into the folder of the run.
+    """Explains chunks on a cluster. All of its nodes write into the folder of the run.
 
     Args:
         plan: what is computed.
@@ -100,7 +100,7 @@ class RayEngine:
         self.facts = {"engine": "ray", "threads": threads, "device": device, "workers": workers}
 
     def run(self, folder: RunFolder, todo: Sequence[int], again: Container[int], advance: Advance) -> None:
-        """Do what that of the local engine does. Progress is told chunk by chunk."""
+        """Do the same as `LocalEngine.run`. Progress is told chunk by chunk."""
         rows = [{"chunk": chunk, "again": chunk in again} for chunk in todo]
         # Kept until the end, because an actor that is started anew asks for it again.
         stored = ray.put(self.plan)

@@ -52,7 +52,7 @@ def save_report(
     Args:
         run: from `open_run`.
         path: the file.
-        gallery: how many photographs are in the gallery at most. Numbers are of all.
+        gallery: how many photographs are in the gallery at most. Counts and histograms are of the whole run.
         progress: called with how many photographs are done, and of how many.
     """
     text = report_page(run, gallery, progress or (lambda done, total: None)).encode()

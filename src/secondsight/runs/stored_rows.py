@@ -50,7 +50,7 @@ class StoredRow:
 
 @functools.lru_cache(maxsize=2)
 def _group(file: Path, written: int, number: int) -> pa.Table:
-    """Read the rows that are read together. Whoever reads row after row finds them here."""
+    """Read the rows that are read together. They are cached, because rows are usually read one after the other."""
     return _read_group(file, number, list(LIGHT))
 
 

@@ -1,4 +1,4 @@
-"""The viewer in a notebook: a frame of its own for each result, so that several in one notebook do not meet."""
+"""The viewer in a notebook: a frame of its own for each result, so that several in one notebook do not interfere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from secondsight.results import sentences
 from secondsight.viewer.page import Tab, viewer_page
 
 HEIGHT = 780
-"""Dots: pictures, slider and curves in a cell of usual width. What is below scrolls."""
+"""CSS pixels: room for pictures, slider and curves in a cell of usual width. What is below scrolls."""
 
 
 def frame(tabs: Sequence[Tab], name: str = "") -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 N = TypeVar("N", np.uint8, np.bool_)
-"""What maps are made of: shades, or truths."""
+"""What maps are made of: shades, or booleans."""
 
 BRIGHTEST = 255
 """The largest shade of 8 bits."""

@@ -39,7 +39,7 @@ LEFT_OUT = 'the {name} is not in the files that pages offer: e.save("map.npz") w
 """Why exact arrays of a page lack what most of their bytes would be."""
 
 JPEG_QUALITY = 92
-"""Losses that cannot be seen beside a map, in a fifth of the bytes of a PNG."""
+"""At this quality no loss is seen beside a map, and the file has a fifth of the bytes of a PNG."""
 
 POINT = ("lambda1", "sparsity", "objective", "relative_gap")
 """What is told of each map of the path."""
