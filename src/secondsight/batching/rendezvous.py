@@ -1,9 +1,9 @@
 """Operators that meet: several inputs are solved side by side, and one pass through the network answers all of them.
 
 Each input is solved by straight-line code in a coroutine of its own (a greenlet, which can be suspended from within the
-functions that it calls). `H @ V` of a `SharedOperator` suspends its coroutine until each other one has come to its own
-`H @ V`. The last one to come takes one pass for all. One coroutine runs at a time, in a fixed order: which inputs share
-a pass depends on the inputs only.
+functions that it calls). `H @ V` of a `SharedOperator` suspends its coroutine until every other coroutine has reached
+its own `H @ V`. The last coroutine to arrive takes one pass for all. One coroutine runs at a time, in a fixed order, so
+which inputs share a pass depends on the inputs only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Rendezvous:
     """Where the coroutines of one thread wait for each other.
 
     Args:
-        stopped: whether to give up, asked between passes.
+        stopped: returns whether to give up. It is called between passes.
     """
 
     def __init__(self, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -64,7 +64,7 @@ class Rendezvous:
         try:
             while self._running and not self._stopped():
                 for coroutine in list(self._running):
-                    # Goes on until it waits in `ask`, or to its end.
+                    # The coroutine runs until it waits in `ask` or returns.
                     coroutine.switch()
                     if coroutine.dead:
                         self._running.remove(coroutine)
@@ -110,7 +110,7 @@ class SharedOperator(SymmetricOperator):
     Args:
         hessian: H itself.
         number: the number of the input.
-        rendezvous: where it meets the others.
+        rendezvous: where the operator waits for those of the other inputs.
     """
 
     def __init__(self, hessian: LossHessian, number: int, rendezvous: Rendezvous) -> None:

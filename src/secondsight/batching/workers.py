@@ -40,7 +40,7 @@ class Task(Generic[T]):
 
     Attributes:
         hessian: the H of the input.
-        solve: solves the input with the operator that the given function makes of H; None: with H itself.
+        solve: solves the input with the operator that its argument makes of H. With None, it uses H itself.
     """
 
     hessian: LossHessian
@@ -70,7 +70,7 @@ def side_by_side(prepare: Prepare[T], count: int) -> list[T]:
         # One more input in a pass costs as much as one more direction.
         workers.append(Worker(prepare, numbers, first.hessian.directions, network, stop))
     workers[0].prepared.append((0, first))
-    # Prepared before there are threads, which could only run the network one after the other.
+    # Inputs are prepared before the threads start, because threads could only run the network one after the other.
     for worker in workers:
         worker.prepare_next()
     if number == 1:
@@ -82,14 +82,14 @@ def side_by_side(prepare: Prepare[T], count: int) -> list[T]:
 
 
 class Worker(Generic[T]):
-    """Solves inputs in one thread, several at a time, so that they share passes. As one is done, the next comes in.
+    """Solves inputs in one thread, several at a time, so that they share passes. When one is solved, the next starts.
 
     Args:
         prepare: prepares some inputs.
         numbers: the numbers of the inputs.
         size: how many inputs share a pass.
-        network: held while the network runs.
-        stop: set when another worker has failed.
+        network: the lock that is held while the network runs.
+        stop: is set when another worker has failed.
 
     Attributes:
         prepared: inputs that the network has seen, and that are not being solved yet.
@@ -131,7 +131,7 @@ class Worker(Generic[T]):
 
 
 def _work_in_threads(workers: Sequence[Worker[T]], threads: int, stop: Event) -> None:
-    """Run each worker in a thread, with its share of torch's threads. After an error, nothing goes on."""
+    """Run each worker in a thread, with its share of torch's threads. An error in one worker stops all of them."""
     share = threads // len(workers)
 
     def work(worker: Worker[T]) -> None:
@@ -141,7 +141,8 @@ def _work_in_threads(workers: Sequence[Worker[T]], threads: int, stop: Event) ->
             stop.set()
             raise
 
-    # glibc gives memory back to the system, at a price, beyond twice the largest block that it has seen freed.
+    # glibc returns free memory to the system, which takes time, when it exceeds twice the largest block freed so far.
+    # Freeing a large block raises this limit.
     torch.empty(LARGEST_BLOCK, dtype=torch.uint8, device="cpu")
     mine, *others = workers
     try:

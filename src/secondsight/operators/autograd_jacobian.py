@@ -14,7 +14,7 @@ from secondsight.model.network_facts import JvpWay
 from secondsight.operators.jacobian import Jacobian, random_like
 
 NEXT_WAY: dict[JvpWay, JvpWay] = {"forward mode": "double backward", "double backward": "row by row"}
-"""What stands in where torch lacks the derivative that a way needs. Row by row always works."""
+"""The next way to compute W'v where torch lacks the derivative that a way needs. Row by row always works."""
 
 
 class AutogradJacobian(Jacobian):
@@ -71,7 +71,7 @@ class AutogradJacobian(Jacobian):
         return self._row_by_row(v)
 
     def _agrees(self, v: Tensor, change: Tensor) -> bool:
-        """Compare with a backward pass, because forward mode returns zeros for a scripted network without a word."""
+        """Compare with a backward pass, because forward mode returns zeros for a scripted network and no error."""
         u = random_like(self.logits)
         return self.are_transposes(u, change, v, self._slopes(u))
 

@@ -16,7 +16,7 @@ from secondsight.operators.loss_hessian import LossHessian
 from secondsight.operators.noise import Noise, Spread
 
 KEPT_MEMORY = 2**30
-"""Bytes of tapes that are kept from one pass over the copies to the next. A gigabyte holds some fifty photographs."""
+"""Bytes of tapes that are kept from one pass to the next. A gigabyte holds those of some fifty photographs."""
 
 Part = Callable[[LossHessian], Tensor]
 """What is averaged: a function of the Hessian at a batch of copies."""
@@ -25,14 +25,15 @@ Part = Callable[[LossHessian], Tensor]
 class AveragedHessian(LossHessian):
     """The average of g and H over noisy copies, for one fixed class.
 
-    The network at a batch of copies is kept as long as there is room (KEPT_MEMORY), else each pass builds it anew.
+    The tapes of the first batches of copies are kept, up to KEPT_MEMORY. At the other batches, each pass runs the
+    network again.
 
     Args:
         linear: the network around the clean input, which decides the class.
         hessian_class: the class of the Hessian at a batch of copies.
-        noise: the copies.
+        noise: how the copies are drawn.
         record: whether to record the network at the copies, because products will be asked for.
-        view: what the standard error is estimated of, a function of the averaged gradient. None: of the gradient.
+        view: the function of the averaged gradient whose standard error is estimated. None: the gradient itself.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class AveragedHessian(LossHessian):
         super().__init__(linear)
         self.kind, self.psd = hessian_class.kind, hessian_class.psd
         self._hessian_class, self._record = hessian_class, record
-        # Without noise, all copies are one.
+        # Without noise, all copies are equal, so one is enough.
         self.noise = noise if noise.deviation > 0 else replace(noise, n=1)
         self._kept: list[Linearisation] = []
         self._logit_rounding = 0.0
@@ -64,7 +65,7 @@ class AveragedHessian(LossHessian):
         return float(self._gradient_and_uncertainty[-1])
 
     def logit_rounding(self, careful: bool) -> float:
-        """The largest of all copies."""
+        """Estimate how far rounding may move a logit: the largest estimate over all copies."""
 
         def look(hessian: LossHessian) -> Tensor:
             self._logit_rounding = max(self._logit_rounding, hessian.linear.logit_rounding(careful))
@@ -76,7 +77,7 @@ class AveragedHessian(LossHessian):
 
     @cached_property
     def _gradient_and_uncertainty(self) -> Tensor:
-        """Both from one pass over the copies."""
+        """Compute the averaged gradient and the averaged 1 - p_y in one pass over the copies."""
 
         def both(hessian: LossHessian) -> Tensor:
             rows = hessian.linear.gradients()
@@ -121,7 +122,7 @@ class AveragedHessian(LossHessian):
         return total / self.noise.n
 
     def _linearisations(self) -> Iterator[Linearisation]:
-        """Linearise the network at each batch of copies. The first ones are kept, as far as there is room."""
+        """Linearise the network at each batch of copies. The first batches are kept, up to KEPT_MEMORY."""
         kept = list(self._kept)
         yield from kept
         if sum(len(linear.x) for linear in kept) == self.noise.n:
@@ -130,7 +131,7 @@ class AveragedHessian(LossHessian):
         for copies in islice(self.noise.copies(self.linear.x[0]), len(kept), None):
             linear = linearise(self.linear.model, copies, self.linear.target, self._record)
             room -= linear.jacobian.nbytes
-            # A graph is not worth keeping: it takes several times the memory of a tape. Only the first ones are kept.
+            # A graph is not worth keeping: it takes several times the memory of a tape. Only first batches are kept.
             keeping = keeping and linear.jacobian.shareable and room >= 0
             if keeping:
                 self._kept.append(linear)

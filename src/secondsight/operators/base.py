@@ -12,11 +12,11 @@ class SymmetricOperator(ABC):
     """A symmetric d x d matrix H, multiplied by `H @ V`.
 
     Attributes:
-        psd: whether H >= 0 is known. If so, Nystrom factors of H are lower bounds of it.
-        progress: called during a long product with the number of products done so far in it, a fraction. None: not
-            wanted.
+        psd: whether H is known to be positive semidefinite. If so, Nystrom factors of H are lower bounds of it.
+        progress: called during a long `times_rows` with the number of its products done so far, which may be a
+            fraction. None: progress is not reported.
 
-    Example: a diagonal matrix, which only has to say how rows are multiplied.
+    Example: a diagonal matrix. A subclass only has to define its size and how rows are multiplied.
 
         >>> import torch
         >>> class Diagonal(SymmetricOperator):

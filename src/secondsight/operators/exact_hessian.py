@@ -12,7 +12,10 @@ from secondsight.operators.loss_hessian import LossHessian
 
 
 class ExactHessian(LossHessian):
-    """Gauss-Newton plus the logits' own curvature, sum_k (p - y)_k Hessian(f_k). It may be indefinite."""
+    """The Gauss-Newton matrix plus the curvature of the logits, sum_k (p - y)_k Hessian(f_k). It may be indefinite.
+
+    Here f_k is the logit of class k, p holds the probabilities of the classes, and y is the one-hot target.
+    """
 
     kind = "exact"
     psd = False
@@ -29,12 +32,12 @@ class ExactHessian(LossHessian):
 
     @cached_property
     def shareable(self) -> bool:
-        """Whether the products are from a tape. It must have the curvature of the network."""
+        """Whether the products come from a tape. The tape must reproduce the curvature of the network."""
         return self.linear.jacobian.curvature_agrees()
 
     @property
     def directions(self) -> int:
-        """How many directions are fast in one pass that is bent."""
+        """The number of directions that one pass with curvature terms takes efficiently."""
         return self.linear.jacobian.curved_directions
 
     def require_second_derivative(self) -> None:
@@ -43,7 +46,7 @@ class ExactHessian(LossHessian):
             self._double_backward(torch.zeros_like(self.linear.x[0]))
 
     def _curved(self, v: Tensor) -> Tensor:
-        """From (k, n, d), or (k, 1, d) for all inputs, to (k, n, d)."""
+        """Multiply H at each of n inputs with k vectors: from (k, n, d), or (k, 1, d) for all inputs, to (k, n, d)."""
         linear = self.linear
         return linear.jacobian.curved_products(v, linear.loss_cotangent(), linear.covariance)
 

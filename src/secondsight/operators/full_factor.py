@@ -15,20 +15,20 @@ GRAM_ROWS = 16384
 """Rows of B that are turned into float64 at a time: 130 MB for a thousand classes."""
 
 LARGEST_DENSE = 2048
-"""Inputs of more entries are not multiplied out as a d x d matrix: 2048 products, 32 MB."""
+"""For inputs of more entries, H is not computed as a d x d matrix: 2048 entries take 2048 products and 32 MB."""
 
 ROUNDING_STEPS = 10
 """Rounding of a backward pass in units of the network's precision."""
 
 FEW_CLASSES, FEW_ENTRIES = 16, 64
-"""All of H costs no more than the rest of a map, where there are no more classes or entries than that."""
+"""Up to this many classes or entries, computing all of H costs no more than the rest of a map."""
 
 NONZERO = 1e-12
 """Eigenvalues of B'B below this share of the largest are zeros that float64 rounding has moved."""
 
 
 def full_factor(hessian: LossHessian, unit: float = 1.0) -> Tensor | None:
-    """Compute B / unit, B (d x c) with H = BB', one backward pass for each column, in the network's precision.
+    """Compute B / unit, where B is d x c and H = BB', by one backward pass per column, in the network's precision.
 
     None: this Hessian has no such factor.
     """
@@ -89,7 +89,7 @@ def proven_bounds(hessian: LossHessian, softmax: float) -> ProvenBounds:
 
     Args:
         hessian: H.
-        softmax: how many times as large H may be because the logits are rounded.
+        softmax: the largest factor by which the rounding of the logits may have changed H.
     """
     eps = torch.finfo(hessian.linear.x.dtype).eps
     blocks = hessian.factor_blocks()
@@ -100,7 +100,7 @@ def proven_bounds(hessian: LossHessian, softmax: float) -> ProvenBounds:
         factor = full_factor(hessian, unit)
         assert factor is not None
         small = factor.double() @ factor.double().T if factor.shape[0] <= factor.shape[1] else _gram(factor)
-        # |B + E| <= |B| + |E|.
+        # |B + E| <= |B| + |E|, where E is the rounding error of B.
         error = ROUNDING_STEPS * eps * float(small.diagonal().sum().clamp(min=0).sqrt())
         top = float(torch.linalg.eigvalsh(small)[-1].clamp(min=0).sqrt()) + error
         diagonal = ((factor.norm(dim=1).double() + error) * unit) ** 2 * softmax
@@ -112,7 +112,7 @@ def proven_bounds(hessian: LossHessian, softmax: float) -> ProvenBounds:
     small = hessian @ torch.eye(size, dtype=torch.float64, device=hessian.gradient.device)
     unit = float(small.abs().max()) or 1.0
     small = small / unit
-    # H is symmetric, so what is not comes from rounding.
+    # H is symmetric, so the difference from the transpose comes from rounding.
     rounding = float((small - small.T).norm()) + ROUNDING_STEPS * eps * float(small.norm())
     values = torch.linalg.eigvalsh((small + small.T) / 2)
     top, bottom = float(values[-1]), float(values[0])

@@ -11,9 +11,10 @@ from secondsight.operators.loss_hessian import LossHessian
 
 
 class GaussNewton(LossHessian):
-    """H = W (diag p - pp') W': one Jacobian-vector and one vector-Jacobian product. Always positive semidefinite.
+    """H = W (diag p - pp') W', where W is the Jacobian of the logits and p holds the probabilities of the classes.
 
-    For a piecewise-linear network this *is* the Hessian (proposition 1).
+    A product takes one Jacobian-vector and one vector-Jacobian product. H is always positive semidefinite. For a
+    piecewise-linear network it *is* the Hessian (proposition 1).
     """
 
     kind = "gauss-newton"
@@ -24,26 +25,29 @@ class GaussNewton(LossHessian):
         return torch.cat([self._times(some[:, None]).mean(1) for some in rows.split(self.directions)])
 
     def times_own_rows(self, rows: Tensor) -> Tensor:
-        """Compute the same at each input, for its own v."""
+        """Multiply the H of each input with its own row, without averaging."""
         return self._times(rows[None])[0]
 
     def _times(self, v: Tensor) -> Tensor:
-        """From (k, n, d), or (k, 1, d) for all inputs, to (k, n, d)."""
+        """Multiply H at each of n inputs with k vectors: from (k, n, d), or (k, 1, d) for all inputs, to (k, n, d)."""
         linear = self.linear
         return linear.jacobian.vjp(linear.covariance(linear.jacobian.jvp(v)))
 
     @property
     def shareable(self) -> bool:
-        """Whether W is from a tape."""
+        """Whether W comes from a tape, so that products do not run the network."""
         return self.linear.jacobian.shareable
 
     @property
     def directions(self) -> int:
-        """How many directions are fast in one pass."""
+        """The number of directions that one pass takes efficiently."""
         return self.linear.jacobian.directions
 
     def factor_blocks(self) -> Iterator[Tensor] | None:
-        """Iterate over the columns of B: column k is sqrt(p_k) grad log p_k (appendix C without a Cholesky factor)."""
+        """Iterate over the columns of B, some at a time, as rows.
+
+        Column k is sqrt(p_k) grad log p_k (appendix C without a Cholesky factor).
+        """
         at_a_time = self.directions
         return (self._columns(first, at_a_time) for first in range(0, self.linear.classes, at_a_time))
 

@@ -15,13 +15,14 @@ from secondsight.operators.lanczos import lanczos_eigh
 from secondsight.option_types import number, whole
 
 MOST_SAMPLES = 10**6
-"""Products for an estimate of the trace: its error falls like 1 / sqrt(samples), so that more would hardly be seen."""
+"""Most products for an estimate of the trace. Its error falls like 1 / sqrt(samples), so more would hardly help."""
 
 
 class InputHessian:
     """H, the second derivative of the loss in the flattened input, at one input. Made by `input_hessian`.
 
-    Only `factor` and `eigh()` without a number hold a d x c matrix; the rest needs a few vectors of length d.
+    `factor()` and `eigh()` without `k` hold a d x c matrix, where c is the number of classes. The other methods hold a
+    few vectors of length d.
 
     Example:
         >>> import secondsight as ss
@@ -33,7 +34,7 @@ class InputHessian:
         size: the number d of entries of the input.
         shape: (d, d).
         kind: "gauss-newton" or "exact".
-        notes: what a reader should know, such as a fallback.
+        notes: remarks for the reader of a result, such as that the Gauss-Newton matrix stands for the exact Hessian.
     """
 
     def __init__(self, model: Classifier, x: Item, target: Target, curvature: str) -> None:
@@ -47,7 +48,7 @@ class InputHessian:
 
     @property
     def gradient(self) -> Tensor:
-        """g, flat."""
+        """The gradient g of the loss, flat."""
         with self.model.ready():
             return self._hessian.gradient
 
@@ -75,14 +76,14 @@ class InputHessian:
     def eigh(self, k: int | None = None, *, tolerance: float = 1e-4, seed: int = 0) -> tuple[Tensor, Tensor]:
         """Compute eigenvalues, falling, and eigenvectors as columns.
 
-        With k, each pair has a residual |Hv - lambda v| of at most `tolerance` times the largest |lambda| of the k. A
-        repeated eigenvalue comes as often as it is repeated. A fresh random start, which costs a few products, confirms
-        that no larger eigenvalue was missed. Its error probability is below 0.001.
+        With k, each pair (lambda, v) has a residual |Hv - lambda v| of at most `tolerance` times the largest |lambda|
+        among the k. A repeated eigenvalue is returned as often as it is repeated. A fresh random start, which costs a
+        few products, confirms that no larger eigenvalue was missed. Its error probability is below 0.001.
 
         Args:
-            k: how many of the largest, by Lanczos steps. None: all that are not zero, from the full factor
-                (Gauss-Newton only, appendix C).
-            tolerance: on the residuals.
+            k: how many of the largest eigenvalues to compute, by Lanczos steps. None: all eigenvalues that are not
+                zero, from the full factor (Gauss-Newton only, appendix C).
+            tolerance: the largest residual, as a share of the largest |lambda|.
             seed: of the random starts.
 
         Returns:
@@ -112,7 +113,8 @@ class InputHessian:
         """Compute a factor B of H = BB', by one backward pass for each class (Gauss-Newton only).
 
         Returns:
-            B, of shape (d, classes), in the network's precision. Column k is sqrt(p_k) times the gradient of log p_k.
+            B, of shape (d, classes), in the network's precision. Column k is sqrt(p_k) times the gradient of log p_k,
+            where p_k is the probability of class k.
 
         Raises:
             InputError: if the Hessian has no factor, because it is the exact one.
@@ -165,23 +167,24 @@ class InputHessian:
 def input_hessian(model: Classifier, x: Item, target: Target = None, curvature: str = "auto") -> InputHessian:
     """Make the Hessian of the cross-entropy loss in the input.
 
-    For a piecewise-linear network it is W (diag p - pp') W', W the Jacobian of the logits: positive semidefinite and of
-    rank below the number of classes.
+    For a piecewise-linear network it is W (diag p - pp') W', where W is the Jacobian of the logits and p holds the
+    probabilities of the classes. It is then positive semidefinite, and its rank is below the number of classes.
 
     Args:
         model: the network, as a Classifier.
         x: one input, as for `explain`.
-        target: index or name of the class whose loss is meant; None: the predicted one.
+        target: index or name of the class whose loss is differentiated; None: the predicted class.
         curvature: "gauss-newton", "exact" (the true Hessian), or "auto", as for `explain`.
 
     Returns:
-        The Hessian, as products.
+        The Hessian, as an object that computes products with it.
 
     Raises:
         InputError: if an argument cannot be used, or the input does not fit the network.
         ModelError: if the network cannot be explained as it is.
 
-    Example: a linear network with two equally likely classes has H = ww'/4, w the difference of its weights.
+    Example: a linear network with two equally likely classes has H = ww'/4, where w is the difference of the weights of
+    the classes.
 
         >>> net = torch.nn.Linear(2, 2, bias=False).double()
         >>> _ = net.weight.data.copy_(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))

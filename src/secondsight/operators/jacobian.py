@@ -1,7 +1,7 @@
-"""The Jacobian of the logits as a pair of products. How they are computed is the business of the classes behind it.
+"""The Jacobian of the logits as a pair of products. The subclasses define how the products are computed.
 
-All vectors that leave a Jacobian are float64. What passes through the network is scaled to unit size and rounded to the
-network's precision, so that neither tiny nor huge vectors are lost on the way.
+All vectors that leave a Jacobian are float64. A vector that passes through the network is first scaled to unit size and
+rounded to the network's precision, so that neither tiny nor huge vectors leave its range.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 AGREEMENT = 1e-3
-"""Largest relative difference between two ways to a product in float32: sums in another order differ by up to 1e-4."""
+"""Largest relative difference between two computations of a product in float32: another order of sums makes 1e-4."""
 
 AGREEMENT_FLOAT64 = 1e-8
 """The same in float64: far above its rounding, and far below what a wrong derivative gives."""
@@ -28,11 +28,11 @@ class Jacobian(ABC):
         logits: what the network returned for them, without a graph.
 
     Attributes:
-        shareable: whether products run no network, so that the products of several inputs can go through in one pass,
-            and several threads can take products at the same time.
+        shareable: whether products do not run the network. Then the products of several inputs can share one pass, and
+            several threads can take products at the same time.
         piecewise_linear: whether the network is known to be linear around each of the inputs.
         constant: whether the logits do not depend on the input, so that W is zero.
-        directions: how many directions are fast in one pass.
+        directions: the number of directions that one pass takes efficiently.
         curved_directions: the same for `curved_products`, which keeps the tangents of curved steps.
         solver_device: where the vectors that leave the Jacobian live.
         notes: what a reader of the result should know.
@@ -57,17 +57,23 @@ class Jacobian(ABC):
 
     @property
     def agreement(self) -> float:
-        """The largest relative difference between two ways to a product, in the precision of the network."""
+        """The largest relative difference between two computations of a product, in the precision of the network."""
         return AGREEMENT_FLOAT64 if self.x.dtype == torch.float64 else AGREEMENT
 
     def are_transposes(self, u: Tensor, change: Tensor, v: Tensor, slopes: Tensor) -> bool:
-        """Whether <u, W'v> = <Wu, v> for change = W'v and slopes = Wu. If u and v are random, that tells of all."""
+        """Whether <u, W'v> = <Wu, v> for change = W'v and slopes = Wu.
+
+        If u and v are random, wrong products almost surely fail this test.
+        """
         u, change, v, slopes = (tensor.detach().cpu().double() for tensor in (u, change, v, slopes))
         error = float(((u * change).sum() - (slopes * v).sum()).abs())
         return error <= self.agreement * float(change.norm())
 
     def jvp(self, v: Tensor) -> Tensor:
-        """Compute W'v, the change of the logits along v: from (k, n, d), or (k, 1, d) for all inputs, to (k, n, c)."""
+        """Compute W'v, the change of the logits along each of k directions v.
+
+        v has the shape (k, n, d), or (k, 1, d) if all inputs share the directions. The result has the shape (k, n, c).
+        """
         sizes = unit_sizes(v)
         units = (v / sizes[..., None]).to(self.x.dtype).to(self.x.device)
         changes = self._jvp(units.reshape(*v.shape[:2], *self.x.shape[1:]))
@@ -78,7 +84,7 @@ class Jacobian(ABC):
 
         Args:
             u: the weights.
-            last: no product will be asked for after this one, so that memory can be freed on the way.
+            last: whether this is the last product, so that memory can be freed on the way.
         """
         sizes = unit_sizes(u)
         units = (u / sizes[..., None]).to(self.x.dtype).to(self.x.device)
@@ -117,7 +123,7 @@ class Jacobian(ABC):
 
 
 def unit_sizes(vectors: Tensor) -> Tensor:
-    """Find the largest absolute entry of each vector, or one for zeros."""
+    """Find the largest absolute entry of each vector, or 1 for a zero vector."""
     sizes = vectors.abs().amax(-1)
     return torch.where(sizes > 0, sizes, 1)
 
@@ -132,6 +138,6 @@ def solver_device(device: torch.device) -> torch.device:
 
 
 def random_like(tensor: Tensor) -> Tensor:
-    """Draw a tensor of this shape, always the same."""
+    """Draw a random tensor of this shape from a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     return torch.randn(tensor.shape, generator=generator, dtype=torch.float32, device="cpu").to(tensor)

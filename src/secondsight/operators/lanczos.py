@@ -1,4 +1,4 @@
-"""The largest eigenpairs of an operator: Lanczos steps, then fresh random starts that look for what these missed."""
+"""The largest eigenpairs of an operator: Lanczos steps, then fresh random starts that look for missed eigenvalues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INVARIANT = 1e-8
 """If less than this share of a direction is outside the basis, what is outside is float64 rounding."""
 
 ROUNDING = 1e-13
-"""No residual is asked to be below this share of the largest |lambda| met: a few hundred units of float64 rounding."""
+"""Residuals need not be below this share of the largest |lambda| found: a few hundred units of float64 rounding."""
 
 MISSED = 1e-3
 """The largest probability that a fresh start overlooks an eigenvalue. A tenth of it costs one or two products more."""
@@ -20,11 +20,11 @@ MISSED = 1e-3
 def lanczos_eigh(H: SymmetricOperator, start: Tensor, k: int, tolerance: float, seed: int) -> tuple[Tensor, Tensor]:
     """Compute the k largest eigenvalues, falling, and eigenvectors (columns), each as often as it is repeated.
 
-    The steps from one vector meet a single vector of each eigenspace, so they find a repeated eigenvalue once. When k
-    pairs have converged, the basis is cut down to what is settled, and a fresh random vector orthogonal to it starts
-    again. If it finds a larger eigenvalue than the k-th, the search goes on with it: the sum of the k values has
-    risen, so this ends. Else the k pairs are returned. A fresh start costs a few products, more where eigenvalues
-    crowd around the k-th.
+    The steps from one vector see a single vector of each eigenspace, so they find a repeated eigenvalue once. When k
+    pairs have converged, the basis is cut down to the converged vectors, and new steps start from a fresh random vector
+    orthogonal to it. If these find an eigenvalue above the k-th, the search goes on with it. The sum of the k values
+    rises each time, so the search ends. Else the k pairs are returned. A fresh start costs a few products, and more if
+    many eigenvalues are close to the k-th.
 
     Guaranteed: orthonormal eigenvectors, and a residual |Hv - lambda v| of at most `tolerance` times the largest
     |lambda| of the k (or float64 rounding, where that is larger). So each value is within this limit of an eigenvalue
@@ -36,12 +36,12 @@ def lanczos_eigh(H: SymmetricOperator, start: Tensor, k: int, tolerance: float, 
 
     Args:
         H: the operator. It may be indefinite: the largest are those nearest to plus infinity.
-        start: a vector that is likely to hold the largest ones, such as the gradient of the loss.
-        k: how many, from 1 to the size of H.
-        tolerance: on |Hv - lambda v|, as a share of the largest |lambda| of the k.
+        start: a vector that is likely to have parts along the eigenvectors sought, such as the gradient of the loss.
+        k: how many pairs, from 1 to the size of H.
+        tolerance: the largest |Hv - lambda v|, as a share of the largest |lambda| of the k.
         seed: of the fresh starts.
 
-    Example: of the identity, one vector shows one eigenvalue.
+    Example: the identity. The steps from one vector find only one of its equal eigenvalues.
 
         >>> class Identity(SymmetricOperator):
         ...     size, psd = 5, True
@@ -66,7 +66,7 @@ class _Basis:
 
     Args:
         H: the operator.
-        like: a vector of the type and device of those to come.
+        like: a vector of the type and device of the rows.
         room: how many vectors are expected.
         seed: of random vectors.
     """
@@ -120,7 +120,7 @@ class _Basis:
         return rotation.T @ self.products - values[:, None] * (rotation.T @ self.vectors)
 
     def replace(self, values: Tensor, rotation: Tensor) -> None:
-        """Go on with fewer vectors: the eigenpairs of VHV' with these values and columns."""
+        """Replace the basis by fewer vectors: the eigenpairs of VHV' with these values and columns."""
         self._storage[:, : len(values)] = rotation.T @ self._storage[:, : len(self)]
         self.matrix = torch.diag(values)
 
@@ -153,7 +153,7 @@ def _residual_above(basis: _Basis, values: Tensor, rotation: Tensor, limit: floa
 
 
 def _restart(basis: _Basis, values: Tensor, rotation: Tensor, k: int, limit: float) -> None:
-    """Keep the k largest pairs, and what lies below them and is settled, so that a fresh start need not find it again.
+    """Keep the k largest pairs and the converged pairs below them, so that a fresh start need not find them again.
 
     Let t be the k-th value plus the limit, and let no eigenvalue of H outside the kept vectors exceed t - limit / 2.
     Then the pairs below the k-th, with residuals r_i, cannot hide an eigenvalue above t if the sum of
@@ -169,7 +169,7 @@ def _restart(basis: _Basis, values: Tensor, rotation: Tensor, k: int, limit: flo
 def _nothing_above(basis: _Basis, bound: float) -> bool:
     """Let a fresh random start look for eigenvalues above the bound, of H outside the vectors of the basis.
 
-    Its Lanczos steps extend the basis until they find one, or until there is hardly a vector that they may have missed.
+    Its Lanczos steps extend the basis until they find one, or until they are unlikely to have missed one.
     """
     before = len(basis)
     basis.extend(basis.random())
@@ -179,7 +179,8 @@ def _nothing_above(basis: _Basis, bound: float) -> bool:
             return False
         direction = basis.outside(basis.products[-1])
         hidden = _hidden_share(steps, float(direction.norm()), bound)
-        # Of a random unit vector in n dimensions, less than e^2 / n lies along a given one with a probability below e.
+        # The squared inner product of a random unit vector in n dimensions with a given one is below e^2 / n with a
+        # probability below e.
         if len(basis) == basis.H.size or hidden <= MISSED**2 / (basis.H.size - before):
             return True
         basis.extend(direction)

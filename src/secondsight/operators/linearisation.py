@@ -22,11 +22,11 @@ from secondsight.operators.tape.tape import Tape, split
 from secondsight.operators.tape_jacobian import TapeJacobian
 
 LOGIT_STEPS = 4
-"""Rounding of a logit in units of the precision of the largest one."""
+"""Rounding of a logit, in units of the rounding of the largest logit."""
 
 
 class GradientGraph(NamedTuple):
-    """W u at u = (p - y) / scale, with a graph that leads to x and to u.
+    """W u at u = (p - y) / scale, with autograd's graph, so that it can be differentiated in x and in u.
 
     Attributes:
         slope: W u, of the shape of the inputs.
@@ -54,8 +54,8 @@ class Linearisation:
     Attributes:
         probabilities: p = softmax(f), one row for each input. Float64 on the CPU, because it is few numbers and some
             devices have no float64.
-        target: the index y of the class, of the first input where each has its own.
-        targets: the index of the class of each input, one in a row.
+        target: the index y of the class. If each input has its own class, that of the first input.
+        targets: the index of the class of each input, one per row.
         size: the number d of entries of one input.
         notes: what a reader of the result should know.
     """
@@ -81,7 +81,7 @@ class Linearisation:
         """Estimate how far rounding may move a logit.
 
         Args:
-            careful: look at W'x, too. It is larger than the logits where a bias cancels it. It takes a product.
+            careful: also look at W'x, which is larger than the logits where a bias cancels it. This takes a product.
         """
         size = float(self.jacobian.logits.abs().max())
         if careful:
@@ -90,9 +90,9 @@ class Linearisation:
         return LOGIT_STEPS * torch.finfo(self.x.dtype).eps * size
 
     def loss_cotangent(self) -> Tensor:
-        """Compute p - y, its entry at the target as minus the sum of the others.
+        """Compute p - y, the probabilities minus the one-hot target, one row for each input.
 
-        1 - p_y would lose every digit as p_y -> 1.
+        The entry at the target is minus the sum of the others, because p_y - 1 would lose every digit as p_y -> 1.
         """
         others = self.probabilities.scatter(1, self.targets, 0.0)
         return others.scatter(1, self.targets, -others.sum(1, keepdim=True))
@@ -103,13 +103,16 @@ class Linearisation:
         return -self.loss_cotangent().gather(1, self.targets).mean(0)
 
     def covariance(self, t: Tensor) -> Tensor:
-        """Compute (diag p - pp') t. Subtracting the entry of the likeliest class first keeps the digits as p -> 1."""
+        """Compute (diag p - pp') t for weights t of the classes.
+
+        The entry of t at the likeliest class is subtracted first: this keeps the digits if the class is nearly certain.
+        """
         p = self.probabilities
         t = t - t.gather(-1, p.argmax(-1, keepdim=True).expand(*t.shape[:-1], 1))
         return p * (t - (p * t).sum(-1, keepdim=True))
 
     def gradient(self, last: bool = False) -> Tensor:
-        """Compute g = W (p - y), flat. `last`: no further product will be asked for, so memory can be freed.
+        """Compute g = W (p - y), flat. `last`: this is the last product, so memory can be freed.
 
         Raises:
             ModelError: if torch cannot differentiate the network, or if g is zero although the loss changes.
@@ -120,7 +123,7 @@ class Linearisation:
         return self._gradient
 
     def gradients(self, last: bool = False) -> Tensor:
-        """Compute the gradient at each input, one in a row."""
+        """Compute the gradient at each input, one per row."""
         try:
             with derivatives():
                 return self.jacobian.vjp(self.loss_cotangent()[None], last)[0]
@@ -128,7 +131,7 @@ class Linearisation:
             raise ModelError(f"torch cannot differentiate this network: {error}") from error
 
     def keep_gradient(self, gradient: Tensor) -> None:
-        """Take a gradient that was computed, perhaps together with those of other inputs."""
+        """Store a gradient that was computed elsewhere, perhaps together with those of other inputs."""
         if not bool(gradient.any()):
             self._refuse_hidden_dependence()
         self._gradient = gradient
@@ -136,7 +139,7 @@ class Linearisation:
     def _refuse_hidden_dependence(self) -> None:
         """Raise ModelError if the gradient is zero only because the network cuts its graph."""
         cotangents = self.loss_cotangent()
-        # A prediction may be so certain that p - y is zero. A network without a graph was looked at before.
+        # A prediction may be so certain that p - y is zero. A constant network was checked before.
         uncertain = cotangents.any(1).nonzero()[:1, 0]
         if not self.jacobian.constant and len(uncertain):
             refuse_hidden_dependence(self.model, self.x[uncertain], cotangents[uncertain])
@@ -155,7 +158,7 @@ class Linearisation:
         return GradientGraph(differentiable_gradient(logits, leaf, weights), leaf, weights, scale)
 
     def joined(self, others: Sequence[Linearisation]) -> Linearisation | None:
-        """Join with the same network at other inputs, each with its own class. None: they cannot share a pass."""
+        """Join with the same network at other inputs, each with its own class. None: the inputs cannot share a pass."""
         jacobian = self.jacobian.joined([other.jacobian for other in others])
         if jacobian is None:
             return None
@@ -175,8 +178,8 @@ def linearise(model: Classifier, x: Tensor, target: Target = None, record: bool 
         model: the network.
         x: the inputs.
         target: the class to explain; None: the predicted one of the first input.
-        record: write the network down as a tape where it is piecewise linear. A tape pays off if several products are
-            to come; for one gradient a graph costs less.
+        record: record the network as a tape where that is possible. A tape pays off if several products follow. For
+            one gradient, autograd's graph costs less.
     """
     return Linearisation(model, jacobian_at(model, x, record), target)
 
@@ -198,7 +201,7 @@ def jacobian_at(model: Classifier, x: Tensor, record: bool) -> Jacobian:
 
 
 def _recorded(model: Classifier, x: Tensor) -> Jacobian | None:
-    """Record the network's tape at x. A network that left none several times is not tried again."""
+    """Record the network's tape at x. A network that could not be recorded several times is not tried again."""
     facts = model.facts
     if not facts.may_be_recorded:
         return None

@@ -39,27 +39,31 @@ class LossHessian(SymmetricOperator):
 
     @property
     def uncertainty(self) -> float:
-        """1 - p_y, averaged where H is."""
+        """1 - p_y, where p_y is the probability of the target class. It is averaged over the inputs if H is."""
         return float(self.linear.uncertainty)
 
     def logit_rounding(self, careful: bool) -> float:
-        """Estimate how far rounding may move a logit. `careful`: by what cancels in it, too, which takes a product."""
+        """Estimate how far rounding may move a logit.
+
+        Args:
+            careful: also consider large terms that cancel in a logit. This takes a product.
+        """
         return self.linear.logit_rounding(careful)
 
     @property
     def shareable(self) -> bool:
-        """Whether products run no network, so that the products of several inputs can share a pass."""
+        """Whether products do not run the network, so that the products of several inputs can share a pass."""
         return False
 
     @property
     def directions(self) -> int:
-        """How many directions, or inputs with one direction each, are fast in one pass."""
+        """The number of directions, or of inputs with one direction each, that one pass takes efficiently."""
         return 1
 
     def joined(self, others: Sequence[LossHessian]) -> Self | None:
-        """Join with the Hessians at other inputs, so that one pass multiplies each with a row of its own.
+        """Join with the Hessians at other inputs, so that one pass multiplies each Hessian with its own row.
 
-        None: they are not of one kind, or one of them must be taken alone.
+        None: the Hessians are not of one kind, or one of them cannot share a pass.
         """
         members: list[LossHessian] = [self, *others]
         if not all(member.shareable and member.kind == self.kind for member in members):
@@ -68,7 +72,7 @@ class LossHessian(SymmetricOperator):
         return None if linear is None else type(self)(linear)
 
     def times_own_rows(self, rows: Tensor) -> Tensor:
-        """Multiply the H of each input, which is not averaged, with its own row of an (n, d) tensor, in one pass.
+        """Multiply the H of each input with its own row of an (n, d) tensor, in one pass and without averaging.
 
         Only where `shareable` is set.
         """

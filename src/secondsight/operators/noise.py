@@ -14,7 +14,7 @@ from secondsight.model.classifier import Classifier
 from secondsight.model.diagnosis import mixes_inputs
 
 CHECKPOINTS = (8, 12, 20, 32, 48, 72, 108, 164, 248)
-"""After how many copies n="auto" looks at the standard error: each half as many again, in whole pairs."""
+"""Numbers of copies after which n="auto" checks the standard error: each about 1.5 times the last, in whole pairs."""
 
 GRAPH_MEMORY = 2**29
 """Bytes that the graph of one batch of copies may take: half a gigabyte leaves room on small machines."""
@@ -46,7 +46,7 @@ class Noise:
         while start < self.n:
             end = min(start + self.batch_size, self.n)
             if self.tolerance is not None:
-                # What is looked at does not depend on the size of the batches.
+                # Batches end at CHECKPOINTS, so that the checks do not depend on the size of the batches.
                 end = min([end, *(point for point in CHECKPOINTS if point > start)])
             noise = torch.stack([next(draws) for _ in range(start, end)])
             yield x + self.deviation * noise.to(x)
@@ -70,12 +70,13 @@ class Noise:
 
 
 class Spread:
-    """How much chance is left in an average of gradients: a jackknife over pairs of copies.
+    """The standard error of an average of gradients, by a jackknife over pairs of copies.
 
-    With theta_k the view of the average without pair k, one of K, the variance is (K - 1) / K sum_k |theta_k - mean|^2.
+    Let theta_k be the view of the average without pair k, for each of K pairs, and `mean` the mean of all theta_k. The
+    variance is (K - 1) / K sum_k |theta_k - mean|^2.
 
     Args:
-        view: what is looked at: a function of the averaged gradient, such as the norms of groups.
+        view: the function of the averaged gradient whose error is estimated, such as the norms of groups.
     """
 
     def __init__(self, view: Callable[[Tensor], Tensor]) -> None:
@@ -89,7 +90,7 @@ class Spread:
         self._single: Tensor | None = None
 
     def add(self, rows: Tensor) -> None:
-        """Take the gradients at some further copies. Pairs may be in two batches."""
+        """Take the gradients at some further copies. The copies of a pair may be in two batches."""
         for row in rows:
             if self._single is None:
                 self._single = row
@@ -108,7 +109,7 @@ class Spread:
         mean = torch.stack(views).mean(0)
         square = sum(float((one - mean).square().sum()) for one in views)
         length = float(self.view(total / (2 * count)).norm())
-        # Gradients that are all zero leave nothing to chance.
+        # If all gradients are zero, the error is zero, too.
         return math.sqrt((count - 1) / count * square) / length if length > 0 else 0.0 if square == 0 else None
 
 
@@ -129,9 +130,9 @@ def noise_of(model: Classifier, x: Tensor, logits: Tensor, method: SmoothMap, se
 
 
 def batch_size_for(model: Classifier, x: Tensor, logits: Tensor, n: int, wanted: int | None) -> int:
-    """Choose how many of n copies of x go through the network at a time: as wanted, or as fits.
+    """Choose how many of n copies of x go through the network at a time: `wanted`, or as many as fit into memory.
 
-    It is one for a network that mixes the inputs of a batch. `logits` are those of x alone.
+    The size is one for a network that mixes the inputs of a batch. `logits` are those of x alone.
     """
     size = wanted or fitting_batch_size(model, x, n)
     return 1 if min(size, n) > 1 and mixes_inputs(model, x, logits) else size
@@ -147,8 +148,8 @@ def graph_bytes(model: Classifier, x: Tensor) -> int:
     kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: Tensor) -> None:
-        # Held until the end, because the address of a freed block is used again. The storage, not the tensor: a tensor
-        # leads to the graph, and the graph to this function, a circle that is never collected.
+        # Storages are held until the end, because the address of a freed block is used again. Tensors are not held: a
+        # tensor refers to the graph, and the graph to this function, which is a cycle that is never collected.
         kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):

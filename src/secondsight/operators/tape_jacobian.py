@@ -50,13 +50,13 @@ class TapeJacobian(Jacobian):
         return type(self)(self._model, torch.cat([self.x, *(other.x for other in others)]), tape)
 
     def agrees_with_autograd(self) -> bool:
-        """Whether autograd gives the same products. Found out once for all tapes of this signature."""
+        """Whether autograd gives the same products. This is checked once for all tapes of one signature."""
         return self._found_out(self._model.facts.trusted_tapes, self._agrees)
 
     def curvature_agrees(self) -> bool:
-        """Whether the curved steps give torch's second derivative. Found out once for all tapes of this signature.
+        """Whether the curved steps give torch's second derivative. This is checked once for all tapes of one signature.
 
-        Where torch has none, differences of gradients in float64 take its place.
+        Where torch has no second derivative, differences of gradients in float64 take its place.
         """
         return self._found_out(self._model.facts.trusted_curvature, self._curvature_agrees)
 
@@ -78,7 +78,7 @@ class TapeJacobian(Jacobian):
                 slopes = torch.autograd.grad(logits, leaf, u, materialize_grads=True)[0]
         except NotDifferentiableError:
             return False
-        # Forward mode would cost seconds at its first use. For random u and v, <u, W'v> = <Wu, v> says as much.
+        # Forward mode would cost seconds at its first use. Testing <u, W'v> = <Wu, v> for random u and v replaces it.
         found, slopes = found.cpu().double(), slopes.cpu().double()
         is_same = float((found - slopes).norm()) <= self.agreement * float(slopes.norm())
         return is_same and self.are_transposes(u, change, v, slopes)
@@ -87,7 +87,7 @@ class TapeJacobian(Jacobian):
         u, v = random_like(self.logits), random_like(self.x[:1])
         bends, kept = self._tape.bends(u), dict[int, tuple[Tensor, ...]]()
         change = self._tape.forward(v[None], kept)
-        # With nothing at the logits, what comes back is what the steps bend.
+        # With a zero cotangent at the logits, the result holds the curvature terms of the steps only.
         found = self._tape.transpose(torch.zeros_like(change), bends, kept)[0].cpu().double()
         for wanted in second_derivatives(self._model, self.x, u, v.expand_as(self.x)):
             missing = float((found - wanted.cpu().double()).norm())
@@ -96,7 +96,10 @@ class TapeJacobian(Jacobian):
         return False
 
     def curved_products(self, v: Tensor, weights: Tensor, covariance: Callable[[Tensor], Tensor]) -> Tensor:
-        """Take a tangent pass, and a pass back that starts from (diag p - pp') W'v and is bent at each curved step."""
+        """Multiply by a tangent pass and a backward pass.
+
+        The backward pass starts from (diag p - pp') W'v. Each curved step adds its curvature term to it.
+        """
         # Both parts of a product are divided by one number, so that p - y survives the network's precision.
         scales = unit_sizes(weights)[:, None]
         bends, kept = self._bends_of(weights / scales), dict[int, tuple[Tensor, ...]]()

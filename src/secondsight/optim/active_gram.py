@@ -9,7 +9,7 @@ from torch import Tensor
 class ActiveGram:
     """Computes U_A U_A' from that of the set before: only the columns that came or went are multiplied.
 
-    From one step of Newton to the next, and along lambda1, few of them do.
+    From one step of Newton to the next, and from one lambda1 to the next, few columns change.
 
     Args:
         factor: U.

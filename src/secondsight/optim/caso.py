@@ -34,7 +34,7 @@ LARGEST_BASIS = 48
 """The basis of a photograph then takes 116 MB. FISTA, which keeps three maps and their products, goes on from there."""
 
 FLOAT32_RANGE = 2.0**-64, 2.0**64
-"""Where lambda2 is outside, maps of a gradient of unit size may leave float32's range, and are kept in float64."""
+"""If lambda2 is outside, maps of a gradient of unit size may leave float32's range, so they are kept in float64."""
 
 PATH_GAP = 1e-3
 """Where the first product proves this relative gap, the other maps of the path are good enough, too."""
@@ -62,19 +62,19 @@ class CasoSolver:
         penalty: what lambda1 multiplies.
         sparsity: how the user counts zeros.
         c1: how far lambda2 lies above L/2.
-        lambda2: the caller's own; None: L/2 + c1.
+        lambda2: the value that the caller fixed; None: L/2 + c1.
         tolerance: the relative gap to reach.
         seed: of the random probe for L.
         dtype: the precision that maps are returned in. They are rounded to it before they are certified. Float64 where
-            float32 has no such numbers.
+            the maps may leave float32's range.
         bound: how L is bounded for the certificate.
         softmax: what rounding of the logits does to g and H.
         notes: what a reader of the result should know.
         basis: what is known of H.
-        asymmetry: how far products contradict each other, where nothing can be certified because of that.
+        asymmetry: the relative asymmetry of V'HV, if it is too large to certify anything; else 0.
         top: the L that lambda2 was set from.
         problem: g, the penalty, lambda2 and the bounds that the basis gives now.
-        fixed_shift: what makes H semidefinite, where the penalty depends on it: fixed with lambda2. None: it does not.
+        fixed_shift: the shift that makes H semidefinite, fixed with lambda2. None: the penalty does not depend on it.
     """
 
     gradient: Tensor
@@ -117,10 +117,10 @@ class CasoSolver:
         return NystromModel(problem, self.basis).solve(LIKELY * penalty.lambda1_max(self.gradient)).delta
 
     def choose(self, rule: LambdaRule) -> Path:
-        """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the proof is good.
+        """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the gap is small.
 
-        A first product that shows the path to be far off may change the choice. After that the path waits until the map
-        is certified.
+        If the first product shows that the path is far off, the choice may change. Later, the path is solved again only
+        after the chosen map is certified.
         """
         guesses: dict[float, Tensor] = {}
         proven: Point | None = None
@@ -145,9 +145,10 @@ class CasoSolver:
         return rule.choose(functools.partial(self._solve_at, model), self.penalty.lambda1_max(self.gradient))
 
     def _certify_chosen(self, point: Point, patient: bool) -> tuple[Point, bool]:
-        """Certify a map by one product or, if patient, solve it again by itself after each product that is not enough.
+        """Certify a map by products. After each product that is not enough, solve this map alone again.
 
-        Also say whether the path that it was chosen from can stay.
+        Unless `patient`, stop where the map is far from the optimum. Also return whether the path that the map was
+        chosen from can stay.
         """
         products = 0
         while True:
@@ -183,7 +184,7 @@ class CasoSolver:
             skipped = [i for i in pending if i not in done]
             model = NystromModel(self.problem, self.basis)
             pending = {i: self._solve_at(model, path.points[i].lambda1) for i in sorted(failed + skipped)}
-        # Later products may have moved the bound of L: one bound for all points.
+        # Later products may have moved the bound of L. All points are certified with the last one.
         return path.replacing({i: self._certified(p, p.product) for i, p in enumerate(path.points)})
 
     def shortfall(self, points: Sequence[Point]) -> list[str]:
@@ -297,7 +298,7 @@ class CasoSolver:
         )
 
     def _objective_rounding(self, objective: Objective, product: float) -> float:
-        """Estimate how far rounding may have raised an objective, given that of H's form at a unit vector."""
+        """Estimate how far rounding may have raised an objective. `product`: the same for v'Hv at a unit vector v."""
         length = math.sqrt(objective.square)
         gradient = self.basis.measured_rounding() * self.problem.gradient_norm
         gradient += self.softmax.error(self.top, objective.quadratic)

@@ -1,4 +1,4 @@
-"""The proof of how far a map is from the optimum of its objective. Penalties say how it is proven."""
+"""The proof of how far a map is from the optimum of its objective. Each penalty has its own proof."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DualityGap:
     Attributes:
         gap: the bound.
         relative_gap: the bound over |objective|.
-        support: what it proves of the optimum's zeros.
+        support: what the gap proves of the optimum's zeros.
         rounding: the relative gap that rounding alone would leave.
     """
 

@@ -2,7 +2,7 @@
 
 proven      from all of H
 probable    from a random start: wrong with a stated probability at most
-estimated   from what the products have shown, with a margin: nothing but experience
+estimated   from what the products have shown, with a margin: it rests on experience only
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Basis = Literal["exact", "proven", "probable", "estimated"]
 """What a proof rests on: a closed form, or one of these bounds."""
 
 CROWDED = 2.0
-"""Many eigenvalues crowd the top if H beside g has a Frobenius norm of this many times the largest one found."""
+"""Many eigenvalues crowd the top if H orthogonal to g has a Frobenius norm of this many times the largest found."""
 
 UNSEEN = 0.15
 """In a crowd, L may be above what few products have shown by this share."""
@@ -51,7 +51,7 @@ SETTLED = 0.25
 class Bounds:
     """Upper bounds of L, of -(smallest eigenvalue) and, where all of a semidefinite H is known, of its diagonal.
 
-    If that of L is infinite, there is none, and the other is only an estimate.
+    If `top` is infinite, L has no bound, and `negative` is only an estimate.
     """
 
     top: float
@@ -93,9 +93,9 @@ class Proven(TopBound):
 
 @dataclass(frozen=True)
 class Estimated(TopBound):
-    """Ritz value plus residual, plus half of what is left of 2 lambda2 as a margin.
+    """Ritz value plus residual, plus a margin: half of the distance from there to 2 lambda2.
 
-    The margin makes gaps twice as large at most. L may then be underestimated by that much.
+    The margin makes gaps at most twice as large. The bound holds if L is underestimated by no more than the margin.
     """
 
     name = "estimated"
@@ -105,7 +105,7 @@ class Estimated(TopBound):
         return explore(H, gradient, basis, search)
 
     def at(self, basis: KrylovBasis, psd: bool, lambda2: float) -> Bounds:
-        """Add the margin. None can be given where many eigenvalues crowd the top and the margin is small."""
+        """Add the margin. No bound can be given where many eigenvalues crowd the top and the margin is small."""
         spectrum = estimate(basis, psd)
         margin = max(0.0, lambda2 - spectrum.top_bound / 2)
         if margin < UNSEEN * spectrum.top and _is_crowded(basis, spectrum.top, margin, psd):
@@ -116,8 +116,8 @@ class Estimated(TopBound):
 def _is_crowded(basis: KrylovBasis, top: float, margin: float, psd: bool) -> bool:
     """Whether many eigenvalues may crowd the top.
 
-    H beside g is then large. An indefinite H is large there without that, because it has thousands of small eigenvalues
-    of either sign. There the next Ritz value must be near the top, too.
+    H orthogonal to g is then large. An indefinite H is always large there, because it has thousands of small
+    eigenvalues of either sign. For such an H, the second Ritz value must be near the top, too.
     """
     if size_beside_gradient(basis, margin) <= CROWDED * top:
         return False
@@ -129,7 +129,7 @@ def _is_crowded(basis: KrylovBasis, top: float, margin: float, psd: bool) -> boo
 class Probable(TopBound):
     """A bound that a random start gives, wrong with probability `failure` at most.
 
-    Let P project on what is orthogonal to the vectors V that were there before. k Lanczos steps on PHP from a random
+    Let P project on what is orthogonal to the earlier vectors V of the basis. k Lanczos steps on PHP from a random
     start give a Ritz value theta, and with probability 1 - failure the largest eigenvalue of PHP is at most
 
         rest = theta cosh^2( arccosh(sqrt(2d / pi) / failure) / (2k - 1) )        (H >= 0)
@@ -144,10 +144,10 @@ class Probable(TopBound):
     rest: Bounds = field(init=False)
 
     def explore(self, H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, search: Search) -> Spectrum:
-        """Take products until L is settled, then steps from a fresh random start until the bound is."""
+        """Take products until L is settled, then steps from a fresh random start until the bound is settled."""
         explore(H, gradient, basis, search)
         known = len(basis)
-        # A start that the vectors before do not depend on.
+        # The start is independent of the vectors before it.
         rows = basis.new_directions(random_vector(gradient, search.seed + OTHER_SEED)[None])
         self.rest = Bounds(0.0, 0.0) if len(rows) == 0 else Bounds(math.inf, math.inf)
         steps = 0
@@ -173,7 +173,7 @@ class Probable(TopBound):
         if exhausted:
             return Bounds(max(high, 0.0), 0.0 if psd else max(-low, 0.0))
         k, size = len(values), len(basis.vectors[0]) - known
-        # An indefinite H has two ends to miss.
+        # For an indefinite H, the bound may fail at either end of the spectrum.
         failure = self.failure if psd else self.failure / 2
         angle = math.acosh(max(1.0, math.sqrt(2 * size / math.pi) / failure)) / (2 * k - 1)
         if psd:

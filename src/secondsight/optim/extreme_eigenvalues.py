@@ -24,7 +24,7 @@ ROOMY_PRODUCTS = 3
 """The fewest products where 2 lambda2 - L is ROOMY times as large as both ends of the spectrum."""
 
 VERY_ROOMY_PRODUCTS = {True: 2, False: 3}
-"""The same where it is VERY_ROOMY times as large: g and the random probe will do for a semidefinite H."""
+"""The same where 2 lambda2 - L is VERY_ROOMY times as large. For a semidefinite H, g and the probe are enough."""
 
 LOOSE = 0.25
 """The share to which the smallest eigenvalue is known when it counts as settled."""
@@ -37,7 +37,7 @@ MOST_PRODUCTS = {True: 8, False: 16}
 """The most products of an exploration, about three times the fewest. What is not settled then widens the bound."""
 
 HIDING = 1.0
-"""Where H beside g has a Frobenius norm of more than this share of L, one more product looks there."""
+"""Where H orthogonal to g has a Frobenius norm of more than this share of L, one more product is taken there."""
 
 ROOMY = 2.0
 """Where 2 lambda2 - L is this many times L, no hidden eigenvalue of the sizes that were met can matter."""
@@ -70,11 +70,11 @@ class Search:
     """What an exploration is to find out.
 
     Attributes:
-        margin: from L to 2 lambda2 - L.
+        margin: a function from L to 2 lambda2 - L.
         seed: of the random probe.
         both_ends: whether the bottom of an indefinite spectrum must be settled, too.
         companion: gives a vector that the caller will want to know the product of, given what is known so far. It is
-            taken in the same pass as another product, where that costs less than a pass of its own. None: none.
+            taken in the same pass as another product, where that costs less than a pass of its own. None: no companion.
     """
 
     margin: Callable[[float], float]
@@ -101,7 +101,7 @@ def start(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, seed: int)
     """Take the first two products: at g, and at a random probe orthogonal to it."""
     rows = basis.new_directions(torch.stack([gradient, random_vector(gradient, seed)]))
     basis.append(rows, (H @ rows.T).T)
-    # Where there is but one direction, it is g.
+    # If there is only one direction, it is g, unless g is zero.
     basis.probe = len(basis) - 1 if len(basis) > 1 or not bool(gradient.any()) else None
 
 
@@ -109,9 +109,9 @@ def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, search: 
     """Take products until the top of the spectrum is known well enough, starting from g and a random probe.
 
     For a semidefinite H each further product is taken at the top eigenvector of the Nystrom factor, which sees what the
-    random probe has found. For an indefinite H, the products of g and of the probe are multiplied once more; then each
-    product is taken at the residual of the largest Ritz value until that is settled, then perhaps at that of the
-    smallest.
+    random probe has found. For an indefinite H, the products of g and of the probe are multiplied with H once more.
+    Then each product is taken at the residual of the largest Ritz value until this value is settled, and after that
+    perhaps at the residual of the smallest Ritz value.
 
     Args:
         H: the operator.
@@ -177,12 +177,12 @@ def _least_products(psd: bool, margin: float, size: float) -> int:
 
 
 def _may_hide(basis: KrylovBasis, top: float, margin: float) -> bool:
-    """Whether an eigenvalue that matters may be hidden beside g: H is large there, and the margin is not."""
+    """Whether an eigenvalue that matters may be hidden orthogonal to g: H is large there, and the margin is not."""
     return size_beside_gradient(basis) > HIDING * top and margin < ROOMY * top
 
 
 def _settled(basis: KrylovBasis, spectrum: Spectrum, both_ends: bool, margin: float) -> tuple[bool, bool]:
-    """Whether the top of the spectrum is known well enough, and whether what is wanted of the bottom is, too."""
+    """Whether the top of the spectrum is known well enough, and whether the bottom is, too, if it is wanted."""
     low, high = basis.ritz()
     most = SETTLED * margin
     top = max(spectrum.top_bound - spectrum.top, spectrum.top - high.value) <= most
@@ -190,7 +190,7 @@ def _settled(basis: KrylovBasis, spectrum: Spectrum, both_ends: bool, margin: fl
 
 
 def _next_direction(basis: KrylovBasis, known: int, top_is_settled: bool) -> Tensor:
-    """Go on from g and the random probe, both; then from the residual of the end that is known less well."""
+    """Go on from the products of g and of the random probe; then from the residual of the end that is less known."""
     if known == 0:
         return basis.products
     return basis.residual(bottom=top_is_settled)[None]

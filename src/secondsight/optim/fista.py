@@ -49,7 +49,7 @@ def fista(
         lambda1: the weight of the penalty.
         tolerance: stop at this relative gap.
         dtype: the precision that maps are rounded to before their products are taken.
-        error: how long the rounding error of g + HD may be, from D and HD.
+        error: from D and HD to the largest length that the rounding error of g + HD may have.
     """
     a, penalty = problem.a, problem.penalty
     delta, h_delta = start.delta, start.product

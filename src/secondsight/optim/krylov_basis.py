@@ -20,7 +20,7 @@ ROUNDING_STEPS = 10
 """Rounding of a product in units of its precision: the network's sums leave a few of them."""
 
 MOSTLY_NOISE = 10
-"""A product that is not this many times as long as its rounding may be nothing else."""
+"""A product that is not this many times as long as its rounding may be nothing but rounding."""
 
 DEPENDENT = 1e-5
 """A vector of which less than this share is new adds more rounding than curvature, also in float64."""
@@ -38,7 +38,7 @@ LARGEST_ROUNDING = 1e-2
 """A product whose rounding was magnified to more than this share of H's size is left out."""
 
 DEVIATIONS = 3
-"""Measured rounding is multiplied by this: the measurements are few."""
+"""Measured rounding is multiplied by this, because there are few measurements."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ class KrylovBasis:
     """Rows V, orthonormal, with their exact products HV.
 
     Args:
-        like: a vector of the length, type and device of those to come.
+        like: a vector of the length, type and device of the rows.
         dtype: the precision that products are computed in.
 
     Attributes:
         vectors: V, one vector per row.
         products: HV, one product per row.
         magnified: how many times larger the rounding of each product is than that of a product with a unit vector. A
-            vector of which little is new is divided by that little, and takes over the rounding of the others.
-        probe: which vector was drawn at random, orthogonal to those before it; None: none was.
+            vector that lies mostly in the basis is divided by its small new part, which magnifies its rounding.
+        probe: the index of the vector that was drawn at random, orthogonal to those before it; None: none was drawn.
         factor_error: how far rounding may have moved the factor that was computed last.
     """
 
@@ -98,7 +98,7 @@ class KrylovBasis:
         return len(self.vectors)
 
     def new_directions(self, rows: Tensor, least: float | None = None) -> Tensor:
-        """Turn rows into unit vectors that are orthogonal to the basis and to each other, except what adds nothing.
+        """Turn rows into unit vectors orthogonal to the basis and to each other. Leave out rows with no new part.
 
         A product that is taken at such a vector has no more rounding than any other. The product of a vector that is
         made orthogonal afterwards has more, which grows from step to step.
@@ -142,7 +142,7 @@ class KrylovBasis:
             self._invalidate()
 
     def _add(self, vector: Tensor, product: Tensor) -> None:
-        """Write a row behind the others, where there is room for some more: copying all each time takes longer."""
+        """Write a row behind the others. The storage grows by doubling, because copying all each time is slower."""
         count, room = len(self), len(self._room[0])
         if count == room:
             self._room = tuple(rows.new_empty(max(FIRST_ROOM, 2 * room), len(vector)) for rows in self._room)
@@ -152,7 +152,7 @@ class KrylovBasis:
 
     @property
     def size(self) -> float:
-        """The length of the longest product with a unit vector: a lower bound of H's norm, nearly that."""
+        """The length of the longest product with a unit vector: a lower bound of H's norm, usually close to it."""
         if self._size is None:
             self._size = float(self.products.norm(dim=1).max()) if len(self) else 0.0
         return self._size
@@ -177,7 +177,7 @@ class KrylovBasis:
         return max(self.rounding, DEVIATIONS * typical)
 
     def rounding_of(self, delta: Tensor, product: Tensor) -> float:
-        """Estimate the length of the error of one product HD, by the transpose alone."""
+        """Estimate the length of the error of one product HD, from <z, HD> = <Hz, D> for the random probe z."""
         if self.probe is None:
             return 0.0
         error = float(self.vectors[self.probe] @ product - self.products[self.probe] @ delta)
@@ -212,7 +212,7 @@ class KrylovBasis:
     def ritz_coordinates(self) -> tuple[Tensor, Tensor, Tensor]:
         """Compute all Ritz values, the coordinates of their unit vectors in V as columns, and their residuals' lengths.
 
-        Residuals are lengths of products less what lies along the vector: known to some 1e-8 of H's size.
+        Residuals come from a difference of squares, so they are accurate to some 1e-8 of H's size.
         """
         values, coordinates = torch.linalg.eigh(self.projected())
         squares = (coordinates * (inner_products(self.products, self.products) @ coordinates)).sum(0)

@@ -16,10 +16,10 @@ PAPER_START = 1e-5
 """Where the rule of the paper's section 4.1 starts."""
 
 MOST_BISECTIONS = 30
-"""Enough to tell two values of lambda1 apart that differ by 1e-9: beyond that, no map between them is new."""
+"""Enough to tell two values of lambda1 apart that differ by 1e-9. No map between closer values is new."""
 
 TIE = 1e-9
-"""Heights above the chord, from 0 to 1, that differ by no more than rounding does are equal."""
+"""Heights above the chord, from 0 to 1, count as equal if they differ by at most this: rounding does."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LambdaRule(ABC):
     sparsity: tuple[float, float]
 
     def choose(self, solve: Solve, lambda1_max: float) -> Path:
-        """Solve at several values of lambda1 and choose one. lambda1_max is the smallest whose map is zero."""
+        """Solve at several values of lambda1 and choose one. lambda1_max is the smallest with a zero map."""
         if lambda1_max == 0:
             return Path((solve(0.0),), 0)
         return self._choose(solve, lambda1_max)
@@ -117,7 +117,10 @@ class HighestLossRule(LambdaRule):
 
 @dataclass(frozen=True)
 class PaperRule(LambdaRule):
-    """Section 4.1 of the paper: times ten from `start` until the map is all zero, the highest loss, else halve.
+    """Choose lambda1 as in section 4.1 of the paper.
+
+    Multiply lambda1 by ten, from `start` on, until the map is all zero. Choose the highest loss among the maps whose
+    sparsity is in range. If there is none, halve the last lambda1 until the map is not zero, and bisect from there.
 
     Attributes:
         start: the first lambda1, 1e-5 in the paper.
@@ -165,5 +168,5 @@ def knee(points: list[Point], reference: Objective) -> Point:
         return points[densest]
     heights = [g / gains[densest] - k / kept[densest] for g, k in zip(gains, kept, strict=True)]
     high = (point for point, height in zip(points, heights, strict=True) if height >= max(heights) - TIE)
-    # Where lambda2 is so small that the gains overflow, none is high.
+    # Where lambda2 is so small that the gains overflow, no point is high.
     return next(high, points[densest])

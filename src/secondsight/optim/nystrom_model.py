@@ -18,16 +18,16 @@ from secondsight.optim.semismooth_newton import Settled, Solved, Threshold, sadd
 from secondsight.optim.small_matrices import identity, inner_products
 
 START_ERROR = 0.7
-"""How far the optimal z may lie from an extrapolated start, as a share of its length: on photographs it rarely does."""
+"""How far the optimal z may lie from an extrapolated start, as a share of its length: rarely more on photographs."""
 
 GUESS_ERROR = 0.01
 """The same for a start from the map of a smaller basis."""
 
 ERROR_GROWTH = 2.0
-"""How many times as far it may lie at the next lambda1 as it did at this one."""
+"""The error of a start may be this many times that at the lambda1 before."""
 
 FEW_COLUMNS = 0.2
-"""Up to this share of the entries, those that may be non-zero are picked, whether or not they are settled."""
+"""If at most this share of the entries may be non-zero, all of those are picked, including the settled ones."""
 
 MOST_COLUMNS = 0.4
 """The share of the entries from which on it is faster to take all than to pick some."""
@@ -57,11 +57,11 @@ class NystromModel:
 
     For a semidefinite H it is the Nystrom approximation, U'U <= H: solving it never overshoots. For an indefinite H it
     is U'TU = H - PHP with P the projection on what is orthogonal to the basis. Both are exact once the optimum lies in
-    the basis, and both have a curvature of 0 outside of what products have shown.
+    the basis, and both have a curvature of 0 outside of the span of V and HV. T is the identity in the first case.
 
     The model is the Nystrom approximation of H + shift I >= 0 where the penalty depends on the shift, and where H - PHP
-    is so large that the objective would not be concave. It then has a curvature of -shift outside of the products,
-    so maps take more of them.
+    is so large that the objective would not be concave. It then has a curvature of -shift outside of that span, so maps
+    take more products.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class NystromModel:
                 return None
             z = found.z
             moved = float(self._weighed(z - start).norm())
-            # Not a number ends the search, too.
+            # If `moved` is not a number, the search ends, too.
             if columns is None or not moved > radius:
                 break
             radius = 2 * moved

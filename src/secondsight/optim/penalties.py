@@ -4,8 +4,9 @@ Blocks of entries partition the input here. Windows, which overlap, are in `slid
 
 The proof. With a = 2 lambda2, Q = aI - H >= mu I, w = g - QD and any v in the dual ball of radius lambda1,
 
-    gap(D) <= |w - v|^2 / (2 mu) + sum_i (lambda1 |D_i| - v_i D_i)      and      |D - D*| <= sqrt(2 gap / mu).
+    gap(D) <= |w - v|^2 / (2 mu) + sum_i (lambda1 |D_i| - v_i D_i)      and      |D - D*| <= sqrt(2 gap / mu),
 
+where D* is the optimum.
 Only the exact product HD enters, never an approximation of H, and no term can be negative. If g + HD is only known up
 to an error e, |w - v| + |e| takes the place of |w - v|: the bound holds for every v.
 """
@@ -56,7 +57,7 @@ class Penalty(ABC):
 
     Attributes:
         separable: whether every entry is a block of its own, so that some entries can be solved without the others.
-        overlapping: whether blocks overlap. Then a map is only understood together with its `Origin`.
+        overlapping: whether blocks overlap. Then the penalty of a map can only be computed with its `Origin`.
     """
 
     separable = False
@@ -102,7 +103,7 @@ class Penalty(ABC):
 def path_end(lengths: Tensor) -> float:
     """Where CAFO keeps three groups of four, as a share of lambda1_max, given the length of each group.
 
-    Norms of groups are more alike than entries are: most of two decades would be full maps.
+    Norms of groups are more alike than entries are, so most maps of a path of two decades would have no zeros.
     """
     largest = float(lengths.max())
     share = float(lengths.quantile(0.25)) / largest if largest > 0 else 0.0
@@ -192,7 +193,7 @@ class L1(BlockPenalty):
 
 
 class GroupLasso(BlockPenalty):
-    """lambda1 sum_j w_j |D_j|, w_j the square root of the size of group j: its entries stand or fall together.
+    """lambda1 sum_j w_j |D_j|, w_j the square root of the size of group j: its entries are all zero or all kept.
 
     Args:
         labels: for each entry the number of its group, from 0 to J - 1. No group is empty.

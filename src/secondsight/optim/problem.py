@@ -1,6 +1,8 @@
 """The objective that every map maximises.
 
 maximise   g'D + 1/2 D'HD - lambda1 |D|_1 - lambda2 |D|^2
+
+over maps D, where g and H are the gradient and the Hessian of the loss in the input.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class C1:
 
     Attributes:
         number: the number.
-        unit: None: the number is c1 itself. Else it is times L, and where L is 0, times this unit, |g|^2.
+        unit: None: c1 is the number itself. Else c1 is the number times L, or times this unit, |g|^2, where L is 0.
     """
 
     number: float

@@ -1,4 +1,4 @@
-"""What a proof starts from, and what it proves. Each penalty proves in its own way."""
+"""The evidence that a proof starts from, and its result. Each penalty has its own proof."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Support:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a map comes from: D = S(y, lambda1) / a, up to the rounding of D to the precision it is stored in.
+    """Where a map comes from: D = S(y, lambda1) / a, with S the threshold of the penalty, up to the rounding of D.
 
     Attributes:
         y: g + HD as the solver knew it.
@@ -59,7 +59,7 @@ class Evidence:
         lambda2: the weight of |D|^2.
         mu: a lower bound of Q's eigenvalues, above 0.
         negative: an upper bound of -(smallest eigenvalue of H).
-        error: how long the rounding error of `pull` may be.
+        error: the largest length that the rounding error of `pull` may have.
         shift: what was added to H to make it semidefinite, where the penalty depends on it.
         origin: where the map comes from, where the penalty needs to know.
         diagonal: upper bounds of H's diagonal, where all of a semidefinite H is known.

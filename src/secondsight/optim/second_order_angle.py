@@ -16,8 +16,8 @@ from secondsight.optim.small_matrices import identity
 def angle_without_penalty(problem: Problem, basis: KrylovBasis) -> tuple[float, float]:
     """Compute the degrees between CASO and CAFO at lambda1 = 0 and equal lambda2, and a bound of their error.
 
-    CAFO points along g, CASO along Q^-1 g. The Nystrom model gives the estimate; its error is bounded through the best
-    solution inside the basis, whose exact residual costs no further product.
+    CAFO points along g, CASO along Q^-1 g with Q = 2 lambda2 I - H. The Nystrom model gives the estimate. Its error is
+    bounded through the best solution inside the basis, whose exact residual costs no further product.
     """
     g = problem.gradient
     if not bool(g.any()):
@@ -36,6 +36,6 @@ def angle_without_penalty(problem: Problem, basis: KrylovBasis) -> tuple[float, 
 
 def degrees_between(u: Tensor, v: Tensor) -> float:
     """Compute the angle between two vectors that are not zero."""
-    # By the chord, because the arc cosine has no digits near 0.
+    # From the chord, because the arc cosine loses its digits at small angles.
     u, v = u / u.norm(), v / v.norm()
     return math.degrees(2 * math.atan2(float((u - v).norm()), float((u + v).norm())))

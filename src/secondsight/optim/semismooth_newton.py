@@ -87,14 +87,14 @@ class Response(NamedTuple):
 
 @dataclass(frozen=True)
 class Threshold:
-    """w -> U S(g + U'w, lambda1).
+    """The function w -> U S(g + U'w, lambda1).
 
     Attributes:
         gradient: g.
         factor: U.
         lambda1: the weight of the penalty.
         penalty: gives S.
-        settled: what the entries add that are not in g and the columns of U. Entries that stay zero add nothing.
+        settled: what settled entries add. They are left out of g and of U's columns, as are entries that stay zero.
     """
 
     gradient: Tensor
@@ -149,7 +149,7 @@ def semismooth_newton(threshold: Threshold, a: float, start: Tensor) -> Solved:
 def saddle_newton(threshold: Threshold, middle: Tensor, a: float, start: Tensor) -> Solved | None:
     """Solve the same for an indefinite Hessian B'TB: find z = B D(z) with D(z) = S(g + B'Tz, lambda1) / a.
 
-    phi then has a saddle, so steps are measured by |T (z - B D)|. None: no step made that smaller.
+    phi then has a saddle, so steps are measured by |T (z - B D)|. None: no step made this length smaller.
 
     Args:
         threshold: g, B in place of U, lambda1 and S.

@@ -58,7 +58,7 @@ class SlidingWindows(Penalty):
     def value(self, delta: Tensor, origin: Origin | None = None) -> float:
         """Bound the average from above by the maps of the N^2 cuts that have this one as their mean.
 
-        It is equal where the map is S(y, lambda1) / a, but for the rounding of the map.
+        The bound is equal to the average where the map is S(y, lambda1) / a, but for the rounding of the map.
         """
         if origin is None:
             raise ValueError("origin is needed: windows overlap")
@@ -99,7 +99,7 @@ class SlidingWindows(Penalty):
         return Shrunk(y * weights + 0.0, energy, curvature)
 
     def zero_share(self, origin: Origin) -> float:
-        """Count the windows that were shortened to nothing, as a share."""
+        """Compute the share of windows that were shortened to zero."""
         kept = self._norms(origin.y) > origin.lambda1 * self.weight
         return 1 - int(kept.count_nonzero()) / kept.numel()
 
@@ -112,7 +112,7 @@ class SlidingWindows(Penalty):
         return _boxes(excess, self.side) / (origin.a * self.times)
 
     def prove(self, evidence: Evidence) -> Proof:
-        """Prove by the bound above."""
+        """Prove by the bound in the docstring of this file."""
         delta, lambda1, mu, origin = evidence.delta, evidence.lambda1, evidence.mu, evidence.origin
         if origin is None:
             raise ValueError("origin is needed: windows overlap")
@@ -140,7 +140,7 @@ class SlidingWindows(Penalty):
         zero = norms + (of_windows + evidence.error) <= edge * (1 - DUAL_ROUNDING)
         nonzero = norms - (of_windows + evidence.error) > edge * (1 + DUAL_ROUNDING)
         kept = self._spread(nonzero.to(norms)) > 0
-        # An entry is zero if all its windows are. It is not if one of them is not, and neither is the pull on it.
+        # An entry is zero if all its windows are zero. It is not zero if one window and the pull on it are not zero.
         support = Support(
             nonzero=(kept & (pull.abs() > of_entries + evidence.error)) | (delta.abs() > radius),
             zero=self._spread(zero.to(norms)) * self.times > self.times - 0.5,

@@ -1,7 +1,7 @@
 """What the rounding of the logits does to g = W (p - y) and to H = W (diag p - pp') W'.
 
-All products share it, so that no product measured against another one shows it. With logits that are off by at most t,
-g is off by W (diag p - pp') e, |e_k| <= t, whose length is at most sqrt(L) times the deviation of e under p.
+All products contain this error, so comparing products cannot show it. If the logits are off by e with |e_k| <= t, then
+g is off by W (diag p - pp') e. Its length is at most sqrt(L) times the standard deviation of e under p.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 LARGEST_EXPONENT = 700.0
-"""exp overflows above 709. From far less on nothing is proven."""
+"""exp overflows above 709. Far smaller exponents already leave nothing proven."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class SoftmaxRounding:
 
     @property
     def factor(self) -> float:
-        """Bound how many times as large H may be. With logits off by t, probabilities grow by exp(2t) at most."""
+        """Bound the factor by which H may grow. With logits off by t, probabilities grow by at most exp(2t)."""
         return math.exp(min(2 * self.logits, LARGEST_EXPONENT))
 
     def error(self, top: float, quadratic: float) -> float:
         """Bound the length of the error, given L and D'HD."""
-        # 2: e_k - e_y. 3: the two factors p_k and the mean under p.
+        # The 2 comes from e_k - e_y, the 3 from the two factors p_k and the mean under p.
         return self.logits * math.sqrt(max(top, 0.0)) * (2 * self.spread + 3 * math.sqrt(max(quadratic, 0.0)))

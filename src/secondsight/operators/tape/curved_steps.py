@@ -1,12 +1,12 @@
-"""Steps that are not linear: besides the tangent map and its transpose, how the transpose itself moves with the input.
+"""Curved steps: the tangent map, its transpose, and the change of the transpose as the input moves (the bend).
 
 For y = F(a) with adjoint ybar (of the score whose Hessian is wanted, fixed at x), tangent a' and tangent ybar' of the
 adjoint, the tangent of the adjoint of a is
 
     abar' = J' ybar' + (sum_j ybar_j Hessian of F_j) a'
 
-The first term is the transpose of the step. The second is what `bend` computes, and all that a Gauss-Newton matrix
-leaves out.
+where J is the Jacobian of F at a. The first term is the transpose of the step. The second is what `bend` computes. It
+is the only part that a Gauss-Newton matrix leaves out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AtInputs(Step):
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def joined(self, others: Sequence[Self]) -> Step | None:
-        """Join the rows. None: what is no row differs."""
+        """Join the rows. None: another field differs."""
         rows = self._rows()
         rest = [one.name for one in fields(self) if one.name not in rows]
         if any(not alike(getattr(self, name), getattr(other, name)) for other in others for name in rest):

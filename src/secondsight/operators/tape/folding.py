@@ -33,7 +33,7 @@ class FoldedWeights:
             made[node.output] = len(nodes)
             nodes.append(node)
         result = changed(tape, nodes, tape.logits)
-        # A folded tape is compared with autograd's derivatives by itself.
+        # A folded tape needs its own comparison with autograd's derivatives.
         result.signature = hash((tape.signature, len(nodes)))
         return result
 

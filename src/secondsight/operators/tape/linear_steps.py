@@ -13,14 +13,14 @@ from torch import Tensor
 from secondsight.devices import policy
 
 Bend = Callable[..., tuple[Tensor, ...]]
-"""From the tangents of a step's inputs to what it adds to the tangents of their adjoints, one for each."""
+"""From the tangents of a step's inputs to its curvature terms: one to add to the tangent of each input's adjoint."""
 
 aten = torch.ops.aten
 """Torch's own operations, as the recorder sees them."""
 
 
 def layout(tensor: Tensor) -> torch.memory_format:
-    """Choose how pictures lie in memory."""
+    """Choose the memory format of images."""
     last = tensor.ndim == 4 and policy(tensor.device).channels_last
     return torch.channels_last if last else torch.contiguous_format
 
@@ -33,7 +33,7 @@ def by_direction(tangent: Tensor, rows: int) -> Tensor:
 class Step:
     """A linear map of tangents, and its transpose.
 
-    Dimension 0 of a tangent counts directions, within them inputs (within them, perhaps, parts of an input).
+    Dimension 0 of a tangent runs over directions, for each direction over inputs, and perhaps over parts of each input.
 
     Attributes:
         curved: whether the map changes as the input moves: then `bend` says how (curved_steps.py).
@@ -56,7 +56,7 @@ class Step:
         raise NotImplementedError
 
     def bend(self, adjoint: Tensor) -> Bend:
-        """Take the adjoint of the result, and return how the transpose's result at it moves with the inputs."""
+        """Return how the transpose, applied to this adjoint of the result, changes as the step's inputs move."""
         raise NotImplementedError
 
     def tensors(self) -> list[Tensor]:
@@ -64,11 +64,11 @@ class Step:
         return [value for value in vars(self).values() if isinstance(value, Tensor)]
 
     def joined(self, others: Sequence[Any]) -> Step | None:
-        """Join with the same step at other inputs. None: it is another step there."""
+        """Join with the same step at other inputs. None: the steps differ."""
         return self if all(alike(a, b) for other in others for a, b in _pairs(self, other)) else None
 
     def split(self, inputs: int) -> Sequence[Step]:
-        """Cut into the steps of each of the inputs, whose number is given."""
+        """Cut into one step for each input. `inputs` is their number."""
         return [self] * inputs
 
     def followed_by_scale(self, factor: Tensor) -> Step | None:
@@ -81,7 +81,7 @@ def _pairs(a: Step, b: Step) -> Iterator[tuple[Any, Any]]:
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Whether two fields are equal. Functions are, because their steps come from the same operation."""
+    """Whether two fields are equal. Functions count as equal, because their steps come from the same operation."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a is b or (a.shape == b.shape and torch.equal(a, b))
     return callable(a) or bool(a == b)
@@ -108,7 +108,7 @@ class Convolution(Step):
         return (gradients[0],)
 
     def followed_by_scale(self, factor: Tensor) -> Step | None:
-        """Scale the weights of each channel that comes out. Not where the weights count the channels that come in."""
+        """Scale the weights of each output channel. None: transposed, so the weights begin with the input channels."""
         is_transposed = bool(self.settings[3])
         return None if is_transposed else _with_scaled_weight(self, factor)
 
@@ -136,7 +136,7 @@ class Pointwise(Step):
         return (pixels.movedim(-1, 1),)
 
     def followed_by_scale(self, factor: Tensor) -> Step | None:
-        """Scale the weights of each channel that comes out."""
+        """Scale the weights of each output channel."""
         return _with_scaled_weight(self, factor)
 
 
@@ -227,7 +227,7 @@ class Mask(Step):
 
 @dataclass(eq=False)
 class Gather(Step):
-    """Max-pooling: `index` (inputs, new pixels, channels) counts old pixels. The channels come last: see `layout`."""
+    """Max-pooling: `index` (inputs, new pixels, channels) numbers the old pixels. Channels come last: see `layout`."""
 
     index: Tensor
     before: tuple[int, ...]

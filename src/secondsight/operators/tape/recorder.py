@@ -1,7 +1,7 @@
 """Records a network's tape: one pass is watched, operation by operation.
 
 Each operation becomes a linear step: a ReLU a fixed mask, a max-pool a fixed gather, batch norm its scale; biases
-vanish. An operation that is not known to be linear and to act on each input by itself leaves no tape at all.
+vanish. Curved operations become curved steps. If an operation has no rule, or mixes the inputs, no tape is made.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class Recorder(TorchDispatchMode):
         # Without gradients, as in the forward of a torch.autograd.Function, autograd sees another dependence or none.
         if not torch.is_grad_enabled():
             return not call.written and call.name in self.constant
-        # Before the rule runs the operation, which may overwrite them.
+        # These are read before the rule runs the operation, which may overwrite the inputs.
         before = [tensor.shape for tensor in call.inputs]
         slots = tuple(self.slots[tensor] for tensor in call.inputs)
         outcome = _outcome(call)
-        # Only rules that place their results know of inputs along another dimension than the first.
+        # Only rules that return `Placed` can handle tensors whose first dimension does not count the inputs.
         if outcome is None or (call.axis and not isinstance(outcome, Placed)):
             return False
         if any(self.axes.get(tensor, 0) != call.axis for tensor in call.inputs):

@@ -1,8 +1,9 @@
 """A network at given inputs, written down as the steps that it takes there.
 
-The steps in order are W' (the tangent pass). Their transposes in reverse are W (the vector-Jacobian product). Neither
-runs the network again. Of a piecewise-linear network only masks are kept. Curved steps keep the tangents that come to
-them, and bend the way back: then the two passes together are an exact product with the Hessian.
+Applying the steps in order multiplies with W' (the tangent pass). Applying their transposes in reverse multiplies with
+W (the vector-Jacobian product). Neither runs the network again. Of a piecewise-linear network only masks are kept.
+Curved steps keep the tangents that reach them, and add a curvature term to the backward pass, which is called a bend.
+The two passes together then give an exact product with the Hessian.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Tape:
 
     @property
     def directions(self) -> int:
-        """How many directions are fast in one pass."""
+        """The number of directions that one pass takes efficiently."""
         return max(1, min(DIRECTIONS, PASS_MEMORY // self.peak))
 
     @property
@@ -103,7 +104,7 @@ class Tape:
 
         Args:
             v: the directions.
-            kept: takes the tangents that come to each curved step, by the number of its output. None: not wanted.
+            kept: receives the tangents that reach each curved step, by the number of its output. None: not wanted.
         """
         start = v.expand(len(v), *self.shape).flatten(0, 1)
         live = {0: (start.contiguous(memory_format=layout(start)), False)}
@@ -133,8 +134,8 @@ class Tape:
 
         Args:
             u: the class weights.
-            bends: what `bends` gave for the adjoint of the logits. Then it is added how W moves along some directions.
-            kept: what `forward` kept for these directions.
+            bends: the result of `bends` for the adjoint of the logits. It adds the change of W along some directions.
+            kept: the tangents that `forward` kept for these directions.
         """
         live = {self.output: (u.flatten(0, 1), False)}
         for node in reversed(self.nodes):
@@ -151,7 +152,7 @@ class Tape:
 
     @torch.no_grad()
     def bends(self, u: Tensor) -> dict[int, Bend]:
-        """Send the adjoint u (n, classes) of the logits back, and let each curved step say how it bends it."""
+        """Send the adjoint u (n, classes) of the logits back, and collect the bend of each curved step."""
         found: dict[int, Bend] = {}
         live = {self.output: (u, False)}
         for node in reversed(self.nodes):

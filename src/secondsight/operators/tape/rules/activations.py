@@ -38,7 +38,7 @@ def _relu6(call: Call, x: Tensor) -> Outcome:
 
 @rule("clamp.default", "clamp_min.default")
 def _clamp(call: Call, x: Tensor, min: float | None = None, max: float | None = None) -> Outcome:
-    # Unlike hardtanh's, its derivative at a limit is one.
+    # The derivative of clamp at a limit is 1, unlike that of hardtanh.
     conditions = [(torch.ge, min), (torch.le, max)]
     return Mask(_passed(x, *((compare, limit) for compare, limit in conditions if limit is not None)))
 

@@ -1,4 +1,4 @@
-"""Activations that are curved: their slope at the input is written down, their second derivative waits to be needed."""
+"""Activations that are curved: the slope at the input is stored, the second derivative is computed when needed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _pow(call: Call, x: Tensor, exponent: float) -> Outcome:
 @rule("hardswish.default")
 def _hardswish(call: Call, x: Tensor) -> Outcome:
     slope = aten.hardswish_backward(torch.ones_like(x), x)
-    # torch has no second derivative of it.
+    # torch has no second derivative of hardswish.
     return _step(call, x, slope, lambda a: ((a > -3) & (a < 3)).to(a.dtype) / 3)
 
 

@@ -18,7 +18,7 @@ from secondsight.operators.tape.linear_steps import ByAutograd, Step
 
 @dataclass(frozen=True)
 class Placed:
-    """Steps, one for each result, whose results have the inputs along dimension `axis`."""
+    """Steps, one for each result. Dimension `axis` of the results counts the inputs of the network."""
 
     steps: list[Step]
     axis: int
@@ -37,7 +37,7 @@ class Call:
         name: what torch calls the operation, without the underscore of its in-place version.
         written: the tensors that it overwrites.
         inputs: the arguments that depend on x.
-        axis: the dimension of the first of them that counts the inputs of the network.
+        axis: the dimension of `inputs[0]` that counts the inputs of the network.
     """
 
     def __init__(
@@ -48,7 +48,10 @@ class Call:
         slots: WeakIdKeyDictionary,
         axes: WeakIdKeyDictionary,
     ) -> None:
-        """Look at the arguments. `slots` has the tensors that depend on x, `axes` those that do not begin with it."""
+        """Look at the arguments.
+
+        `slots` has the tensors that depend on x. `axes` has the dimension that counts the inputs, where it is not 0.
+        """
         self.function, self.arguments, self.named = function, arguments, named
         self.name, in_place = _name(function)
         self.written = list(_tensors(arguments[:1] if in_place else [named.get("out")]))

@@ -68,7 +68,8 @@ def _shape(x: Tensor, axis: int) -> tuple[int, ...]:
 def _expand(call: Call, x: Tensor, sizes: list[int]) -> Outcome:
     if len(sizes) != x.ndim or len(call.result) != len(x):
         return None
-    # An attention that repeats nothing names the number of inputs, which tapes that are joined must not differ in.
+    # Attention expands to sizes that include the number of inputs, even where nothing is repeated. No step is recorded
+    # for that, because joined tapes must not differ in it.
     if call.result.shape == x.shape:
         return "same"
     lengths = call.result.shape[1:]
