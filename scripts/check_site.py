@@ -81,7 +81,13 @@ def looked_at(browser: Any, site: Path, names: list[str], screenshots: Path | No
             page = context.new_page()
             heard: list[str] = []
             page.on("pageerror", lambda error, heard=heard: heard.append(f"error: {error}"))
-            page.on("requestfailed", lambda request, heard=heard: heard.append(f"failed: {request.url}"))
+            page.on(
+                "requestfailed",
+                # A page that is left while something loads aborts that.
+                lambda request, heard=heard: (
+                    None if request.failure == "net::ERR_ABORTED" else heard.append(f"failed: {request.url}")
+                ),
+            )
             page.on(
                 "request",
                 lambda request, heard=heard: (
@@ -110,7 +116,7 @@ def searched(browser: Any, address: str) -> Iterator[str]:
     page.keyboard.type(WANTED)
     result = page.locator(".md-search-result__item a").first
     try:
-        result.wait_for(timeout=20_000)
+        result.wait_for(timeout=60_000)
         found = result.get_attribute("href") or ""
         page.goto(found)
         if WANTED not in page.content():
