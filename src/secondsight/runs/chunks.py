@@ -31,7 +31,7 @@ AHEAD = 2
 """Batches that are opened ahead of the one that is explained: more would only take memory."""
 
 SUSPICIOUS = 8
-"""A first batch of so many items, all of which fail, is no accident: paths, classes or the network are wrong."""
+"""A run stops if its first batch has at least this many items and all fail: paths, classes or the network are wrong."""
 
 
 @dataclass(frozen=True)
