@@ -102,7 +102,7 @@ class TapeJacobian(Jacobian):
         return any(_is_close(found, wanted) for wanted in gradient_differences(twin, x, u, v))
 
     def _curvature(self, u: Tensor, v: Tensor) -> Tensor:
-        """Compute the change of W u along v, (n, *shape): of a product with the Hessian, the part of the curved steps."""
+        """Compute the change of W u along v, (n, *shape), from the curved steps."""
         bends, kept = self._tape.bends(u), dict[int, tuple[Tensor, ...]]()
         change = self._tape.forward(v[None], kept)
         return self._tape.transpose(torch.zeros_like(change), bends, kept)[0]
