@@ -461,7 +461,7 @@ class Classifier:
         """Find the class index that a user's index or class name stands for.
 
         A number is an index. A string is a label if the model has that label, else an index if it is made of digits.
-        In labels, case does not matter, and an underscore is a space.
+        In labels, case does not matter, and an underscore counts as a space.
 
         Args:
             target: the index or the name.

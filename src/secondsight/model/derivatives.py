@@ -27,8 +27,8 @@ def derivatives() -> Iterator[None]:
 def differentiable_gradient(logits: Tensor, x: Tensor, weights: Tensor) -> Tensor:
     """Compute the gradient of weights'logits in x, with a graph of its own, so that it can be differentiated again.
 
-    Functions marked once-differentiable leave an error node in that graph, with no nodes behind it. Autograd would skip
-    the error node and return zeros for everything that lies behind it. So such a node is looked for here.
+    Functions marked once-differentiable leave an error node in that graph, which ends there. Autograd would skip the
+    error node and return zeros for the inputs of the function. So such a node is looked for here.
 
     Args:
         logits: the logits, with a graph that leads to x.

@@ -335,7 +335,7 @@ def _misses_curvature(model: Classifier, x: Tensor, direction: Tensor) -> bool:
     difference that half the step confirms counts.
 
     A difference is A v, where v is `direction` and A the change of the gradient. It is compared in its own direction w,
-    where it is largest. Torch's w'A comes from one backward pass, and w'A v needs no symmetry of A.
+    where it is largest. Torch computes w'A by one backward pass, and (w'A) v = w'(A v) also if A is not symmetric.
     """
     leaf = x.detach().clone().requires_grad_()
     logits = model.logits(leaf)

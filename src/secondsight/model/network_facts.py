@@ -9,7 +9,7 @@ JvpWay = Literal["forward mode", "double backward", "row by row"]
 """Ways of autograd to a Jacobian-vector product, the fastest first. For some networks torch lacks the first ones."""
 
 RECORDINGS = 3
-"""After this many recordings in a row that left no tape, no further input is recorded. One may be due to its input."""
+"""Recordings in a row that may leave no tape before recording is given up. One failure may be due to its input."""
 
 
 @dataclass
