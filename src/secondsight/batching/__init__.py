@@ -1,1 +1,1 @@
-"""Several inputs at a time: operators that share passes through the network, and the threads that they run in."""
+"""Several inputs at a time: operators that share passes through the network, and the threads that solve the inputs."""

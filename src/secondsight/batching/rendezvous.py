@@ -1,9 +1,9 @@
 """Operators that meet: several inputs are solved side by side, and one pass through the network answers all of them.
 
-Each input is solved by straight-line code in a coroutine of its own (a greenlet, which can be suspended from within the
-functions that it calls). `H @ V` of a `SharedOperator` suspends its coroutine until every other coroutine has reached
-its own `H @ V`. The last coroutine to arrive takes one pass for all. One coroutine runs at a time, in a fixed order, so
-which inputs share a pass depends on the inputs only.
+An input is solved by straight-line code in a coroutine (a greenlet, which can be suspended from within the functions
+that it calls). Several coroutines each solve one input after the other. `H @ V` of a `SharedOperator` suspends its
+coroutine until every other coroutine has reached its own `H @ V`. The last coroutine to arrive takes one pass for all.
+One coroutine runs at a time, in a fixed order, so which inputs share a pass depends on the inputs only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Request:
     Attributes:
         hessian: the H of the input.
         rows: the vectors to multiply H with.
-        products: the answers so far.
+        products: the products of the first rows, as far as they are computed.
     """
 
     hessian: LossHessian
@@ -35,12 +35,12 @@ class Request:
 
     @property
     def done(self) -> bool:
-        """Whether every row is answered."""
+        """Whether the product of every row is computed."""
         return len(self.products) == len(self.rows)
 
     @property
     def left(self) -> Tensor:
-        """The rows that are not answered yet."""
+        """The rows whose products are not computed yet."""
         return self.rows[len(self.products) :]
 
 
@@ -48,7 +48,7 @@ class Rendezvous:
     """Where the coroutines of one thread wait for each other.
 
     Args:
-        stopped: returns whether to give up. It is called between passes.
+        stopped: returns whether to give up. It is called after each round, in which every coroutine had one turn.
     """
 
     def __init__(self, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -59,7 +59,12 @@ class Rendezvous:
         self._joined: tuple[list[int], LossHessian | None] = [], None
 
     def run(self, work: Callable[[], None], members: int) -> None:
-        """Run a function in several coroutines at a time, until all of them have returned or one has failed."""
+        """Run a function in several coroutines, until all have returned, one has failed, or `stopped` returns True.
+
+        Args:
+            work: the function.
+            members: the number of coroutines.
+        """
         self._running = [greenlet(work) for _ in range(members)]
         try:
             while self._running and not self._stopped():
@@ -73,7 +78,12 @@ class Rendezvous:
                 coroutine.throw()
 
     def ask(self, number: int, request: Request) -> None:
-        """Wait until the request of an input is answered. To be called by one of the coroutines."""
+        """Wait until all products of a request are computed. To be called by one of the coroutines.
+
+        Args:
+            number: the number of the input.
+            request: what the input waits for.
+        """
         self._requests[number] = request
         while not request.done:
             if len(self._requests) < len(self._running):
@@ -82,7 +92,10 @@ class Rendezvous:
                 self._take_pass()
 
     def _take_pass(self) -> None:
-        """Answer one row of each input, so that passes stay full, or all rows of an input that is alone."""
+        """Compute the product of one row of each waiting input, or of all rows if only one input waits.
+
+        Passes stay full: when a short request is done, its coroutine asks again while longer requests still wait.
+        """
         # In a fixed order, because the coroutine that took the last pass asks before the others.
         numbers = sorted(self._requests)
         requests = [self._requests[number] for number in numbers]

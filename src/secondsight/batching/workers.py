@@ -1,7 +1,7 @@
 """Many inputs on all of torch's threads: workers, each of which solves several inputs that share passes.
 
 On the CPU, several passes with a thread each are faster than all threads on one pass. So the inputs are dealt out to
-workers, one for each of torch's threads.
+several workers, at most one for each of torch's threads. On other devices there is one worker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_WORKERS = 8
 """Workers at a time. Each holds the tapes and bases of several inputs: more would fill the memory of large machines."""
 
 LARGEST_BLOCK = 31 * 2**20
-"""Bytes, just below the 32 MB where glibc stops counting freed blocks."""
+"""Bytes of the block that is freed to raise glibc's limit. It is just below 32 MB: larger blocks do not raise it."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,18 @@ Prepare = Callable[[Sequence[int]], list[Task[T]]]
 
 
 def side_by_side(prepare: Prepare[T], count: int) -> list[T]:
-    """Solve `count` inputs, and return the results in their order.
+    """Solve inputs, several at a time if they can share passes.
 
-    The network is never run by two threads at a time, because networks may keep what they compute in themselves. Inputs
-    whose products run the network are therefore solved alone.
+    Two threads never run the network at the same time, because a network may store what it computes in itself. So an
+    input whose products run the network is solved while no other thread runs it. If that is so for input 0, all inputs
+    are solved one after the other.
+
+    Args:
+        prepare: makes the tasks of some inputs.
+        count: the number of inputs.
+
+    Returns:
+        The results, in the order of the inputs.
     """
     (first,) = prepare([0])
     if not first.hessian.shareable:
@@ -67,10 +75,10 @@ def side_by_side(prepare: Prepare[T], count: int) -> list[T]:
     for i in range(number):
         # Input 0 is prepared already: its worker goes on with input `number`.
         numbers = range(i or number, count, number)
-        # One more input in a pass costs as much as one more direction.
+        # One more input in a pass costs as much as one more direction, so as many inputs as directions share a pass.
         workers.append(Worker(prepare, numbers, first.hessian.directions, network, stop))
     workers[0].prepared.append((0, first))
-    # Inputs are prepared before the threads start, because threads could only run the network one after the other.
+    # Each worker's first inputs are prepared before the threads start, because only one thread may run the network.
     for worker in workers:
         worker.prepare_next()
     if number == 1:
@@ -85,11 +93,11 @@ class Worker(Generic[T]):
     """Solves inputs in one thread, several at a time, so that they share passes. When one is solved, the next starts.
 
     Args:
-        prepare: prepares some inputs.
+        prepare: makes the tasks of some inputs.
         numbers: the numbers of the inputs.
         size: how many inputs share a pass.
         network: the lock that is held while the network runs.
-        stop: is set when another worker has failed.
+        stop: an event. It is set when a worker has failed, and ends the work of all.
 
     Attributes:
         prepared: inputs that the network has seen, and that are not being solved yet.
@@ -104,11 +112,14 @@ class Worker(Generic[T]):
         self.rendezvous = Rendezvous(stop.is_set)
 
     def work(self) -> None:
-        """Solve all inputs."""
+        """Solve all inputs. Raise the error of one that fails."""
         self.rendezvous.run(self._solve_inputs, members=self.size)
 
     def prepare_next(self) -> None:
-        """Prepare as many inputs as share a pass, because the network takes them in one pass, too."""
+        """Prepare as many inputs as share a pass, because the network also takes them in one pass.
+
+        An input whose products run the network is solved here, while the lock is held.
+        """
         with self.network:
             numbers = [self.queue.popleft() for _ in range(min(self.size, len(self.queue)))]
             for number, task in zip(numbers, self.prepare(numbers) if numbers else [], strict=True):
@@ -131,7 +142,7 @@ class Worker(Generic[T]):
 
 
 def _work_in_threads(workers: Sequence[Worker[T]], threads: int, stop: Event) -> None:
-    """Run each worker in a thread, with its share of torch's threads. An error in one worker stops all of them."""
+    """Run each worker in a thread, with its share of torch's threads. An error in one worker stops all workers."""
     share = threads // len(workers)
 
     def work(worker: Worker[T]) -> None:
@@ -141,8 +152,8 @@ def _work_in_threads(workers: Sequence[Worker[T]], threads: int, stop: Event) ->
             stop.set()
             raise
 
-    # glibc returns free memory to the system, which takes time, when it exceeds twice the largest block freed so far.
-    # Freeing a large block raises this limit.
+    # Returning free memory to the system takes time. glibc does so when the free memory exceeds twice the largest block
+    # freed so far. Freeing a large block raises this limit.
     torch.empty(LARGEST_BLOCK, dtype=torch.uint8, device="cpu")
     mine, *others = workers
     try:

@@ -1,4 +1,4 @@
-"""A user's network made safe to explain: logits of pixels, and everything put back as it was."""
+"""A user's network made safe to explain: it is called with pixels, returns logits, and is put back as it was."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ Target = int | str | None
 """The class to explain: its index, its name, or None for the predicted one."""
 
 Item = images.Photograph | Tensor | tuple[Tensor, ...] | images.Pixels
-"""One input: a photograph, a tensor of floats, or a tuple of tensors for a network of several inputs. Or what `read`
-gave."""
+"""One input: a photograph, a tensor of floats, or a tuple of tensors for a network of several inputs. Or the
+`Pixels` that `Classifier.read` returned."""
 
 
 class Classifier:
@@ -54,22 +54,31 @@ class Classifier:
     Args:
         net: a module, or any function of a batch. It is used in eval mode with frozen parameters and given back as it
             was. A half-precision module is copied and computed in float32.
-        mean: what is subtracted from the pixels, a number or one number per channel. None: nothing.
-        std: what the difference is divided by, a number or one number per channel. None: nothing.
-        size: height and width of the pictures it takes, or one number for both. None: any size.
-        labels: the class names, in order.
-        input_shape: shape of one input of a network that does not take pictures (tabular, embeddings): any float is
-            then allowed, and `size`, `channels`, `resize` do not apply. A list of shapes for a network of several
-            inputs: each input is then a tuple, and its map is flat, one part after the other (`split` takes it apart).
+        mean: what is subtracted from the input: a number, or one number per channel of a picture, or one per entry of
+            the last axis of other inputs. None: nothing. A network of several inputs takes neither `mean` nor `std`.
+        std: what the difference is divided by, given like `mean`. None: nothing.
+        size: height and width in pixels of the pictures that the network takes, or one number for both. None: any size.
+        labels: the class names, in the order of the class indices.
+        input_shape: shape of one input of a network that does not take pictures (tabular, embeddings): any finite float
+            is then allowed, and `size` and the arguments from `channels` to `value_range` do not apply. A list of
+            shapes for a network of several inputs: `net` is called with one batch for each shape. Each input is then a
+            tuple, and its map is flat, one part after the other (`split` takes it apart).
         channels: 1, 3 or 4; by default as many as `mean` or `std` has, else 3.
-        resize: length of a photograph's shorter side before the centre crop; by default the crop takes 0.875 of it.
+        resize: length in pixels of a photograph's shorter side before the centre crop of `size`. By default the crop
+            has 0.875 of the height and of the width of the largest part of the photograph that has the shape of `size`.
+            A photograph that already has `size` is not cropped.
         interpolation: bilinear, bicubic, lanczos or nearest.
         max_pixels: photographs of more pixels are refused before they are decoded.
         value_range: the grey levels that are black and white in photographs of more than 8 bits, such as (0, 4095) for
-            data of 12 bits in files of 16. By default (0, 65535), and (0, 1) for floating-point levels.
-        name: shown in figures and tables.
-        piecewise_linear: whether the logits are piecewise linear in the input. It is believed without a check. None:
-            found out at each input from the operations that the network runs.
+            data of 12 bits in files of 16. By default (0, 65535). It is (0, 255) for 32-bit whole numbers of which none
+            is above 255, and (0, 1) for floating-point levels.
+        name: shown in figures and tables; by default the name of the class of `net`.
+        piecewise_linear: whether the logits are piecewise linear in the input. Your word is not checked. None: found
+            out at each input from the operations that the network runs.
+
+    Raises:
+        InputError: if an argument cannot be used.
+        ModelError: if the network cannot be explained as it is, such as one made in `torch.inference_mode`.
 
     Example:
         >>> model = Classifier(nn.Linear(4, 3), input_shape=(4,), labels=["setosa", "versicolor", "virginica"])
@@ -164,7 +173,8 @@ class Classifier:
         if self.computed is not self._original:
             with torch.no_grad():
                 for own, original in zip(_tensors(self.computed), _tensors(self._original), strict=True):
-                    # What was written to cannot be differentiated through any more, as an InputHessian does.
+                    # Only changed tensors are written: autograd refuses to go back through a graph, such as that of
+                    # an InputHessian, after one of its tensors was written to.
                     if not torch.equal(own, original.to(own)):
                         own.copy_(original)
 
@@ -175,16 +185,16 @@ class Classifier:
 
     @property
     def device(self) -> torch.device:
-        """Where the network lives (the CPU for a function without parameters)."""
+        """The device of the network's weights. The CPU for a function, whose weights are not known."""
         tensor = _first_float(self.computed)
         return torch.device("cpu") if tensor is None else tensor.device
 
     def weights(self) -> list[Tensor]:
-        """List the parameters and buffers of the network that computes. Of a function none are known."""
+        """List the parameters and buffers of the network that computes. Empty for a function."""
         return list(_tensors(self.computed))
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Compute the logits of a batch of inputs: for a network of pictures pixels, also noisy ones outside [0, 1].
+        """Compute the logits of a batch of inputs. Pixels may lie outside [0, 1], as those of noisy copies do.
 
         Args:
             x: inputs with a batch dimension.
@@ -211,7 +221,7 @@ class Classifier:
             Pixels in [0, 1], of shape (C, H, W).
 
         Raises:
-            ImageError: if it cannot be read as a picture.
+            ImageError: if the photograph cannot be read as a picture.
             InputError: if this network takes no pictures.
         """
         return self._picture(photograph).values
@@ -226,21 +236,22 @@ class Classifier:
         return self.picture_reader().read(photograph)
 
     def picture_reader(self) -> images.PictureReader:
-        """Return what reads photographs as this network wants them."""
+        """Make the reader that scales and crops photographs for this network."""
         return images.PictureReader(
             self.channels, self.size, self.resize, self.interpolation, self.max_pixels, self.value_range
         )
 
     def require_pictures(self) -> None:
-        """Raise InputError unless the maps of this network are pictures."""
+        """Raise InputError unless the inputs, and so the maps, have the three dimensions (C, H, W) of a picture."""
         if len(self.input_shape) != 3:
             raise InputError("model", "a network of pictures (C, H, W) for this", f"{self.name} of {self.input_shape}")
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Set eval mode, frozen parameters, gradients, full precision and differentiable attention, and restore all.
+        """Prepare the network for explanations, and restore all settings at the end, also after an error.
 
-        One thread at a time has a network. The others wait.
+        Inside, the network is in eval mode with frozen parameters. Gradients are enabled. Autocast and fused attention
+        are off. One thread at a time can prepare a network. The others wait.
         """
         with locked(self._original), self._set_up():
             yield
@@ -285,8 +296,9 @@ class Classifier:
         """Turn errors of a network that cannot run into a ModelError that says what to do.
 
         Args:
-            x: the batch that it is given.
-            last: whether no other way to run it will be tried.
+            x: the batch that the network is given.
+            last: whether no other way to run the network will be tried. If so, or if the network never ran before, an
+                error about shapes is also turned into a ModelError.
         """
         try:
             yield
@@ -297,14 +309,22 @@ class Classifier:
             raise ModelError(refusal) from error
 
     def read(self, item: Item) -> images.Pixels:
-        """Do what `tensor` does, and keep the notes on what was lost of a photograph. `explain` takes the result."""
+        """Turn one input into a checked tensor as `tensor` does, and keep the notes on what was lost of a photograph.
+
+        `explain` accepts the result as an input.
+        """
         if isinstance(item, (str, Path, Image.Image, images.EncodedPicture)) or hasattr(item, "__fspath__"):
             item = self._picture(item)
         notes = item.notes if isinstance(item, images.Pixels) else ()
         return images.Pixels(self.tensor(item.values if isinstance(item, images.Pixels) else item), notes)
 
     def tensor(self, item: Item) -> Tensor:
-        """Turn one input of any kind into a checked tensor on the network's device, without batch dimension."""
+        """Turn one input of any kind into a checked tensor on the network's device, without batch dimension.
+
+        Raises:
+            InputError: if the input does not fit the network.
+            ImageError: if a photograph cannot be read as a picture.
+        """
         if isinstance(item, tuple):
             item = self._one_of_parts(item)
         if isinstance(item, Tensor):
@@ -331,7 +351,7 @@ class Classifier:
         return 1 if self._joined is None else len(self._joined.shapes)
 
     def is_batch(self, x: Tensor) -> bool:
-        """Whether a tensor has one dimension more than an input, or than the first part of one."""
+        """Whether a tensor has one dimension more than an input, or than the first part of an input of several."""
         return isinstance(x, Tensor) and x.ndim == 1 + len(
             self.input_shape if self._joined is None else self._joined.shapes[0]
         )
@@ -343,10 +363,10 @@ class Classifier:
             delta: the map, as `e.delta` has it.
 
         Returns:
-            Its parts, in the shapes of `input_shape`. For a network of one input the map alone.
+            Its parts, in the shapes of `input_shape`. For a network of one input a tuple of the map alone.
 
         Raises:
-            InputError: if the shape is not that of a map.
+            InputError: if `delta` does not have the shape of a map.
         """
         require_dense("delta", delta)
         if self._joined is None:
@@ -358,9 +378,14 @@ class Classifier:
     def batch(self, x: Tensor, any_pixels: bool = False) -> Tensor:
         """Check a batch for shape, type and values, and bring it to the network's device and precision.
 
+        For a function, the batch stays on its device. It becomes float32, unless it is float64.
+
         Args:
             x: the batch.
-            any_pixels: accept pixels outside [0, 1], which noise leads to.
+            any_pixels: accept pixels outside [0, 1], such as those of noisy copies.
+
+        Raises:
+            InputError: if the batch does not fit the network.
         """
         require_dense("the input", x)
         if not self._fits(x.shape[1:]):
@@ -392,8 +417,17 @@ class Classifier:
         )
 
     def check_logits(self, logits: Tensor, inputs: int = 1) -> None:
-        """Raise ModelError unless `logits` is finite and has a row for each input. Warn, once, if they look like
-        probabilities.
+        """Check what the network returned.
+
+        Warn, once for a network, if its outputs look like probabilities or like several labels at a time.
+
+        Args:
+            logits: what the network returned.
+            inputs: the number of inputs in the batch.
+
+        Raises:
+            ModelError: unless `logits` are finite, with a row for each input, at least two columns, and as many columns
+                as there are labels.
         """
         what = why_no_logits(logits, inputs)
         if what is not None:
@@ -427,6 +461,14 @@ class Classifier:
         """Find the class index that a user's index or class name stands for.
 
         A number is an index. A string is a label if the model has that label, else an index if it is made of digits.
+        In labels, case does not matter, and an underscore counts as a space.
+
+        Args:
+            target: the index or the name.
+            classes: the number of classes.
+
+        Raises:
+            InputError: if there is no such class, or if several classes share the name.
         """
         is_label = isinstance(target, str) and _plain(target) in map(_plain, self.labels or [])
         if isinstance(target, str) and (is_label or not re.fullmatch(r"-?\d+", target.strip())):
@@ -457,7 +499,7 @@ class Classifier:
         raise InputError("target", f"a class index or one of the model's labels{hint}", repr(name))
 
     def label(self, index: int) -> str:
-        """Name a class, by its index where there are no labels."""
+        """Return the name of a class, or its index as text if there are no labels."""
         index = whole(0, None if self.labels is None else len(self.labels) - 1)("index", index)
         return str(index) if self.labels is None else self.labels[index]
 
@@ -474,7 +516,7 @@ def require_classifier(model: object) -> None:
 
 
 def _joined(net: Callable[..., Tensor], input_shape: Any) -> JoinedInputs | None:
-    """Make one input of several, if there are several shapes."""
+    """Wrap a network of several inputs as a network of one. None: `input_shape` is not a list of shapes."""
     shapes = plain(input_shape)
     if not isinstance(shapes, tuple) or not any(isinstance(shape, tuple) for shape in shapes):
         return None
@@ -484,13 +526,13 @@ def _joined(net: Callable[..., Tensor], input_shape: Any) -> JoinedInputs | None
 
 
 def _uncompiled(net: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Take what torch.compile was given: recording and second derivatives would compile it again and again."""
+    """Return the network that torch.compile was given, because explaining would compile it again and again."""
     original: Callable[..., Tensor] = getattr(net, "_orig_mod", getattr(net, "_torchdynamo_orig_callable", net))
     return original
 
 
 def _is_multi_label(net: object) -> bool:
-    """Whether the last layer is a sigmoid, or a configuration in the manner of transformers says so."""
+    """Whether the last layer is a sigmoid, or the network's `config` (of transformers) says multi-label."""
     last = list(net.modules())[-1] if isinstance(net, nn.Module) else None
     problem = getattr(getattr(net, "config", None), "problem_type", None)
     return isinstance(last, nn.Sigmoid) or problem == "multi_label_classification"

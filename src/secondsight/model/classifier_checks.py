@@ -1,4 +1,4 @@
-"""The arguments of a Classifier and its inputs, checked: shapes, sizes, statistics, labels, logits."""
+"""Checks of what a Classifier is given and what its network returns: shapes, sizes, statistics, labels, logits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from secondsight.model.images import MODES
 from secondsight.option_types import is_number, plain
 
 MOST_LENGTH = 2**31 - 1
-"""Entries of an input along one dimension: many operations of torch count no further."""
+"""The most entries that an input may have along one dimension. Many operations of torch count no further."""
 
 
 def require_dense(argument: str, value: object) -> None:
-    """Raise InputError unless this is a tensor with values, none of them left out."""
+    """Raise InputError unless this is a dense tensor with values: not sparse, nested or on the meta device."""
     if not isinstance(value, Tensor):
         raise InputError(argument, "a tensor of floats", f"a {type(value).__name__}")
     what = _why_not_dense(value)
@@ -32,7 +32,7 @@ def _why_not_dense(tensor: Tensor) -> str | None:
 
 
 def why_no_logits(logits: object, inputs: int) -> str | None:
-    """Say what a network returned instead of a row of logits for each input. None: it returned that."""
+    """Say what a network returned instead of a row of logits for each input. None: it returned such logits."""
     if not isinstance(logits, Tensor):
         return f"a {type(logits).__name__}"
     if (what := _why_not_dense(logits)) is not None:
@@ -42,14 +42,23 @@ def why_no_logits(logits: object, inputs: int) -> str | None:
 
 
 def label_of(label: object) -> str:
-    """Turn one of `labels` into text. A list of names is no name."""
+    """Turn one of `labels` into text. Raise InputError for a list, because a list of names is no name."""
     if isinstance(label, (list, tuple)):
         raise InputError("labels", "a list of names", f"with {shown(label)}")
     return str(label)
 
 
 def lengths_of(argument: str, value: Iterable[int], may_be: str) -> tuple[int, ...]:
-    """Accept one or more positive whole numbers. `may_be` is for the message of the error."""
+    """Accept one or more positive whole numbers, and return them as a tuple.
+
+    Args:
+        argument: the name of the argument, for the message of the error.
+        value: the numbers.
+        may_be: what would be accepted, for the message of the error.
+
+    Raises:
+        InputError: if the numbers cannot be lengths of an input.
+    """
     lengths: Any = plain(value)
     if not isinstance(lengths, tuple) or not lengths or not all(map(is_length, lengths)):
         raise InputError(argument, may_be, shown(value))
@@ -62,7 +71,7 @@ def is_length(value: Any) -> bool:
 
 
 def height_and_width(size: int | tuple[int, int]) -> tuple[int, int]:
-    """Accept `size`: one number for both sides, or two."""
+    """Accept `size`, one number for both sides or two, and return height and width."""
     may_be = "a positive whole number or two of them, height and width"
     sides = plain(size)
     lengths = lengths_of("size", sides if isinstance(sides, tuple) else (sides, sides), may_be)
@@ -74,7 +83,16 @@ def height_and_width(size: int | tuple[int, int]) -> tuple[int, int]:
 def per_channel(
     argument: str, value: float | Sequence[float] | None, features: tuple[int, ...] | None
 ) -> Tensor | None:
-    """One number, or one for each channel of a picture or each entry of the last axis of other features."""
+    """Accept `mean` or `std`, and return a float64 tensor that can be subtracted from a batch, or divide it.
+
+    Args:
+        argument: the name of the argument, for the message of the error.
+        value: one number, or one for each channel of a picture or for each entry of the last axis of other inputs.
+        features: the shape of one input that is no picture. None: the inputs are pictures.
+
+    Raises:
+        InputError: if the value is anything else.
+    """
     if value is None:
         return None
     given = plain(value)
@@ -89,7 +107,7 @@ def per_channel(
 
 
 def channels_of(channels: int | None, *statistics: Tensor | None) -> int:
-    """Find the number of channels: as given, or as many as the statistics (mean, std) have, or 3."""
+    """Find the number of channels: as given, or as many as the statistics (mean, std) have, else 3."""
     lengths = {len(t) for t in statistics if t is not None and t.ndim}
     if channels is not None:
         lengths.update(lengths_of("channels", [channels], "1, 3 or 4 for pictures (else give input_shape)"))

@@ -10,12 +10,12 @@ from torch import Tensor
 
 
 class NotDifferentiableError(Exception):
-    """Torch lacks the derivative that was asked for. The message says in one line which."""
+    """Torch lacks the derivative that was asked for. The message is the first line of torch's own."""
 
 
 @contextmanager
 def derivatives() -> Iterator[None]:
-    """Turn torch's RuntimeErrors into NotDifferentiableError, except those about memory."""
+    """Turn torch's RuntimeErrors into NotDifferentiableError, except torch.OutOfMemoryError."""
     try:
         yield
     except torch.OutOfMemoryError:
@@ -25,13 +25,18 @@ def derivatives() -> Iterator[None]:
 
 
 def differentiable_gradient(logits: Tensor, x: Tensor, weights: Tensor) -> Tensor:
-    """Compute the gradient of weights'logits in x, with a graph of its own.
+    """Compute the gradient of weights'logits in x, with a graph of its own, so that it can be differentiated again.
 
-    Functions marked once-differentiable leave an error node in the graph with nothing behind it. Autograd would walk
-    round such a node and return zeros for everything that it leads to.
+    Functions marked once-differentiable leave an error node in that graph, which ends there. Autograd would skip the
+    error node and return zeros for the inputs of the function. So such a node is looked for here.
+
+    Args:
+        logits: the logits, with a graph that leads to x.
+        x: the inputs.
+        weights: the weights of the logits, of their shape.
 
     Raises:
-        RuntimeError: if the graph is cut.
+        RuntimeError: if the gradient cannot be differentiated.
     """
     (slope,) = torch.autograd.grad(logits, x, weights, create_graph=True, materialize_grads=True)
     seen, pending = set(), [slope.grad_fn]

@@ -17,29 +17,30 @@ from secondsight.model.classifier import Classifier
 from secondsight.model.derivatives import NotDifferentiableError, derivatives, differentiable_gradient
 
 SAME = 1e-3
-"""Logits that differ by no more than this share of the largest one are the same but for rounding, also on devices that
-sum in another order each time."""
+"""Logits that differ by no more than this share of the largest one count as the same: the difference is rounding, also
+on devices that sum in another order each time."""
 
 STEPS = (1e-3, 1e-2, 1e-1, 1.0)
 """How far an input is moved to see whether the logits follow, as shares of its largest entry, or of 1 if it is smaller.
 
-The small ones find a detached value. The large ones find what is rounded, which changes only now and then.
+The small steps find a detached value. The large steps find a rounded one, which small steps may leave unchanged.
 """
 
 HALVINGS = 30
-"""How often the way to a changed score is halved in search of a slope: a step narrower than 1e-9 of it is a jump."""
+"""How often the way to a changed score is halved in search of a slope. A change within 1e-9 of the way is a jump."""
 
 ROUNDING = 1000
-"""Scores that differ by no more than this many units of rounding are the same."""
+"""Scores that differ by no more than this many units of rounding count as the same."""
 
 CURVATURE_STEPS = {torch.float64: (1e-4, 1e-6, 1e-8), torch.float32: (1e-2, 1e-3, 1e-4)}
-"""Steps of the differences of a gradient, as shares of the input's largest entry: small ones pass between kinks."""
+"""Steps of the differences of a gradient, as multiples of the direction. Small steps fit between two kinks."""
 
 DIFFERENCE_STEPS = (1e-6, 1e-8, 1e-10)
 """Steps of `gradient_differences`. At 1e-6 nearly all photographs meet a kink of MobileNetV3, at 1e-8 one in twenty."""
 
 CURVATURE_NOISE = 0.1
-"""Noise on the second point at which curvature is looked for, as a share of the largest entry of the input."""
+"""Standard deviation of the noise on the second point at which curvature is looked for, as a share of the largest entry
+of the input."""
 
 BEYOND_STEP_ERROR = 10
 """Halving the step shows the error of a difference. What is missing must exceed this many times that error."""
@@ -65,19 +66,20 @@ PRODUCTS = {
     **dict.fromkeys(("Mul", "Mm", "Bmm", "Mv", "Dot", "Linear", "Convolution", "PreluKernel"), slice(2)),
     **dict.fromkeys(("Addmm", "Addmv", "Baddbmm", "Addbmm"), slice(1, 3)),
 }
-"""Nodes that multiply two of their inputs, with the places of the two. They are linear if one of the two is fixed."""
+"""Nodes that multiply two of their inputs, with the places of the two. They are piecewise linear if one of the two is
+fixed."""
 
 MIXED = 1e-3
-"""A second input in the batch changes logits by more than this share only if it has a say in them: rounding is less."""
+"""A second input in the batch changes logits by more than this share only if they depend on it. Rounding is less."""
 
 BATCH_NORMS = ("NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm")
-"""Nodes that are linear in their first input, if its statistics are not computed from it."""
+"""Nodes that are linear in their first input, if the statistics are not computed from that input."""
 
 
 def mixes_inputs(model: Classifier, x: Tensor, logits: Tensor) -> bool:
-    """Whether the logits of an input change with the others of its batch. Tried once.
+    """Whether the logits of an input change with the other inputs of its batch. Tried once for a network.
 
-    Batch norm without running statistics mixes inputs. A network that takes no batch of two counts as one that does.
+    Batch norm without running statistics mixes inputs. A network that takes no batch of two counts as one that mixes.
 
     Args:
         model: the network.
@@ -96,7 +98,15 @@ def mixes_inputs(model: Classifier, x: Tensor, logits: Tensor) -> bool:
 
 
 def refuse_randomness(model: Classifier, x: Tensor, logits: Tensor) -> None:
-    """Raise ModelError if a second pass over x gives other logits than the first one did."""
+    """Raise ModelError if a second pass over x gives other logits than the first one did.
+
+    A network that has passed is not tried again.
+
+    Args:
+        model: the network.
+        x: inputs, with batch dimension.
+        logits: what the first pass over x gave.
+    """
     if model.facts.deterministic:
         return
     with torch.no_grad():
@@ -110,15 +120,19 @@ def refuse_randomness(model: Classifier, x: Tensor, logits: Tensor) -> None:
 
 
 def refuse_hidden_dependence(model: Classifier, x: Tensor, weights: Tensor | None = None) -> None:
-    """Raise ModelError if a score of the logits changes with the input although its gradient is zero all the way.
+    """Raise ModelError if a score changes with the input although its gradient is zero everywhere on the way.
 
-    A dead ReLU or a saturated sigmoid is not refused: its score changes only where it has a gradient. The way to a
-    changed score is halved until such a place is found. A network that detaches, rounds or quantises has none.
+    The score is a weighted sum of the logits. Inputs around x are tried until one has another score. The way from x to
+    that input is halved in search of a place with a gradient. A network with a dead ReLU or a saturated sigmoid has
+    such a place and is not refused. A network that detaches, rounds or quantises has none.
 
     Args:
         model: the network.
         x: one input with batch dimension, at which the map or the gradient was zero.
         weights: the weights of the logits in the score, with batch dimension; None: random ones.
+
+    Raises:
+        ModelError: if the network cuts its graph.
     """
     here = _sample(model, x, weights)
     for there in _samples_around(model, x, weights):
@@ -165,7 +179,7 @@ def _samples_around(model: Classifier, x: Tensor, weights: Tensor | None) -> Ite
     generator = torch.Generator().manual_seed(0)
     direction = _draw(x, generator) * max(1.0, _scale(x))
     for step in (sign * size for size in STEPS for sign in (1, -1)):
-        # A network may fail at inputs that it was not made for. These say nothing.
+        # A network may fail at inputs that it was not made for. Such inputs are skipped.
         with suppress(Exception):
             yield _sample(model, x + step * direction, weights)
 
@@ -184,7 +198,12 @@ def _has_slope_between(model: Classifier, near: _Sample, far: _Sample, weights: 
 
 
 def is_piecewise_linear(model: Classifier, x: Tensor) -> bool:
-    """Whether the network is piecewise linear: the user's word, else what its operations at x say (one pass)."""
+    """Whether the network is piecewise linear: the user's word, else what its operations at x say.
+
+    Args:
+        model: the network. Without the user's word it is run once.
+        x: one input, without batch dimension.
+    """
     if model.facts.piecewise_linear is not None:
         return model.facts.piecewise_linear
     leaf = x[None].detach().clone().requires_grad_()
@@ -192,7 +211,7 @@ def is_piecewise_linear(model: Classifier, x: Tensor) -> bool:
 
 
 def is_piecewise_linear_graph(leaf: Tensor, logits: Tensor) -> bool:
-    """Whether every operation between the leaf and the logits is known to be piecewise linear. It takes no pass.
+    """Whether every operation between the leaf and the logits is known to be piecewise linear. No network is run.
 
     Values do not matter: a saturated tanh is curved, although its second derivative is zero. False also stands for "not
     known", as for functions that are not torch's own.
@@ -254,7 +273,7 @@ def _is_piecewise_linear_node(node: Any, moves: Sequence[bool]) -> bool:
 def hides_curvature(model: Classifier, x: Tensor) -> bool:
     """Whether torch's second derivative misses curvature that the gradients show, at an input or at a noisy copy of it.
 
-    A custom function may detach values in its `backward`. Torch then takes them for constants, without a word.
+    A custom function may detach values in its `backward`. Torch then takes them for constants, without a warning.
 
     Args:
         model: the network.
@@ -263,7 +282,8 @@ def hides_curvature(model: Classifier, x: Tensor) -> bool:
     Raises:
         NotDifferentiableError: if torch cannot differentiate the network twice.
     """
-    # Between the kinks of a large network float32 has too few digits. Whatever fails in float64 is tried as it is.
+    # The kinks of a large network are so close that float32 has too few digits for a difference between two of them.
+    # A network that fails in float64 is tried in its own precision.
     with suppress(Exception):
         return _hides_curvature(float64_twin(model), x.double())
     with derivatives():
@@ -271,7 +291,7 @@ def hides_curvature(model: Classifier, x: Tensor) -> bool:
 
 
 def float64_twin(model: Classifier) -> Classifier:
-    """Copy a network that is a module to float64. A function is taken as it is."""
+    """Copy a classifier, with its module in float64. A function stays as it is."""
     twin = copy.copy(model)
     if isinstance(model.computed, nn.Module):
         twin.computed = copy.deepcopy(model.computed).double()
@@ -283,9 +303,9 @@ def second_derivative(model: Classifier, x: Tensor, weights: Tensor, direction: 
 
     Args:
         model: the network.
-        x: the inputs.
+        x: the inputs, with batch dimension.
         weights: the weights of the logits in the score, one row for each input.
-        direction: of the shape of the inputs.
+        direction: the direction, of the shape of the inputs.
 
     Raises:
         NotDifferentiableError: if torch cannot differentiate the network twice.
@@ -317,9 +337,11 @@ def _hides_curvature(model: Classifier, x: Tensor) -> bool:
 def _misses_curvature(model: Classifier, x: Tensor, direction: Tensor) -> bool:
     """Compare a second derivative along `direction` with differences of the gradient, at steps of several sizes.
 
-    A kink between the points of a difference is no curvature: halving the step then changes the difference. So only a
-    difference that half the step confirms counts. It is multiplied with its own direction w, because there the product
-    is largest; and w'A v = v'A'w also holds where the matrix A is not symmetric.
+    A kink between the points of a difference is no curvature. Halving the step then changes the difference. So only a
+    difference that half the step confirms counts.
+
+    A difference is A v, where v is `direction` and A the change of the gradient. It is compared in its own direction w,
+    where it is largest. Torch computes w'A by one backward pass, and (w'A) v = w'(A v) also if A is not symmetric.
     """
     leaf = x.detach().clone().requires_grad_()
     logits = model.logits(leaf)
@@ -339,13 +361,13 @@ def _misses_curvature(model: Classifier, x: Tensor, direction: Tensor) -> bool:
 
 
 def _difference(model: Classifier, x: Tensor, direction: Tensor, step: float, weights: Tensor | None = None) -> Tensor:
-    """Compute the change of the gradient along `direction`, from points on both sides of x."""
+    """Compute the change of the gradient along `direction`, from the gradients a step ahead of x and a step behind."""
     ahead, behind = (_slope(model, x + side * step * direction, weights) for side in (1, -1))
     return (ahead - behind) / (2 * step)
 
 
 def _slope(model: Classifier, x: Tensor, weights: Tensor | None) -> Tensor:
-    """Compute the gradient of a score at x, of a random one if it has no weights."""
+    """Compute the gradient at x of the score with these weights of the logits; None: random ones."""
     leaf = x.detach().clone().requires_grad_()
     logits = model.logits(leaf)
     weights = _random(logits) if weights is None else weights
@@ -364,5 +386,5 @@ def _draw(like: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _scale(x: Tensor) -> float:
-    """Find the largest entry of an input, or one for zeros."""
+    """Find the largest absolute value in an input, or 1 if all are zero."""
     return float(x.abs().max()) or 1.0

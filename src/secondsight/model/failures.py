@@ -1,4 +1,4 @@
-"""Networks that cannot run as they are, and numbers that overflow: what is wrong, and what to do about it."""
+"""Errors of networks, devices and numbers: what is wrong, and what to do about it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SHAPE = re.compile(
 
 
 NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|Unable to allocate", re.IGNORECASE)
-"""What torch and numpy say where memory runs out, on the devices that have no error of their own for it."""
+"""What torch and numpy say when memory runs out, on devices that have no class of errors for that."""
 
 BROKEN_DEVICE = re.compile(r"(CUDA|HIP|MPS|XPU) error")
-"""What torch says of a device that will not compute any more before the process ends."""
+"""What torch says of a device on which this process cannot compute any more."""
 
 
 def why_not_usable(net: object, tensors: Sequence[Tensor]) -> str | None:
@@ -41,13 +41,14 @@ def why_not_usable(net: object, tensors: Sequence[Tensor]) -> str | None:
 
 
 def why_it_failed(error: Exception, net: object, x: Tensor, first: bool) -> str | None:
-    """Say what to do about an error that a network raised. None: it is an error of the network's own.
+    """Say what to do about an error that a network raised. None: the error is not known here, or is about memory.
 
     Args:
-        error: what it raised.
+        error: what the network raised.
         net: the network.
-        x: the batch that it was given.
-        first: whether it never ran before.
+        x: the batch that the network was given.
+        first: whether an error about shapes means that this batch does not fit the network. After a network has run,
+            such an error may only mean that it cannot run in this way, and another way is tried.
     """
     text = str(error)
     if isinstance(error, TypeError) and "required positional argument" in text and isinstance(net, nn.Module):
@@ -66,20 +67,20 @@ def _line(text: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, of whatever device."""
+    """Whether memory ran out, on any device."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
 
 
 def is_broken_device(error: BaseException) -> bool:
-    """Whether every further computation of this process would fail, too."""
+    """Whether every further computation of this process on the device would fail, too."""
     return isinstance(error, RuntimeError) and not is_out_of_memory(error) and bool(BROKEN_DEVICE.search(str(error)))
 
 
 @contextmanager
 def telling_overflow() -> Iterator[None]:
-    """Turn what torch says of matrices with infinite entries into a ModelError."""
+    """Turn torch's errors about decompositions, which come of infinite entries, into a ModelError."""
     try:
         yield
     except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """From photographs to pixels in [0, 1]. A file that is damaged, too large or no image raises an ImageError.
 
-No more is decoded and kept than the network needs: JPEG files are decoded at a fraction of their size, and every
-picture is converted and reduced strip by strip.
+To save memory, JPEG files are decoded at a fraction of their size, and every picture is converted and reduced strip by
+strip.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class EncodedPicture:
 
 
 Photograph = str | os.PathLike[str] | Image.Image | EncodedPicture
-"""What is read: a file, its bytes, or a picture that Pillow has opened."""
+"""What is read: the path of a file, the bytes of one, or a picture that Pillow has opened."""
 
 MAX_PIXELS = 89_478_485
 """Larger pictures are refused before they are decoded (Pillow's own threshold for a decompression bomb)."""
@@ -64,11 +64,11 @@ FILTERS = {
 """Pillow's resampling filters by the names that torchvision and timm give them."""
 
 FINE = 2
-"""Pictures are reduced no further than to this many pixels for one of the network. The filter does the rest: it is then
-as good as on the whole picture to the eye (Pillow calls this a reducing gap)."""
+"""Before the filter, pictures are reduced to no fewer than this many pixels for one of the network, in each direction.
+To the eye the result is then the same as by the filter alone (Pillow calls this a reducing gap)."""
 
 Box = tuple[float, float, float, float]
-"""A part of a picture: left, top, right, bottom."""
+"""A part of a picture, in pixels: left, top, right, bottom."""
 
 TURNED = (5, 6, 7, 8)
 """The EXIF orientations of pictures that are stored with width and height swapped."""
@@ -95,12 +95,14 @@ class PictureReader:
 
     Attributes:
         channels: the number of channels that the network takes: 1, 3 or 4.
-        size: height and width of the result. None: those of the picture.
-        resize: length of the picture's shorter side before the centre of `size` is cut out. None: the cut is 0.875 of
-            the largest part of the picture that has the shape of `size`.
+        size: height and width of the result, in pixels. None: those of the picture. A picture that already has this
+            size is neither scaled nor cut.
+        resize: length in pixels of the picture's shorter side before the centre of `size` is cut out. None: the cut has
+            0.875 of the height and of the width of the largest part of the picture that has the shape of `size`.
         interpolation: a name in FILTERS.
-        max_pixels: larger pictures are refused.
-        value_range: the grey levels that are black and white, for pictures of more than 8 bits.
+        max_pixels: pictures of more pixels are refused.
+        value_range: the grey levels that are black and white, for pictures of more than 8 bits. None: as
+            `GreyLevels.of` finds them.
     """
 
     channels: int = 3
@@ -111,10 +113,17 @@ class PictureReader:
     value_range: tuple[float, float] | None = None
 
     def read(self, photograph: Photograph) -> Pixels:
-        """Read a file or its bytes, or a picture that Pillow has opened, which stays as it is.
+        """Read a photograph. A picture that Pillow has opened stays as it is.
+
+        Args:
+            photograph: the path of a file, the bytes of one, or a picture that Pillow has opened.
+
+        Returns:
+            Its pixels, and notes on what was lost or assumed.
 
         Raises:
             ImageError: if the file is missing, damaged, too large or no image.
+            InputError: if `photograph` is none of these.
         """
         if isinstance(photograph, Image.Image):
             name = str(getattr(photograph, "filename", "") or "the picture")
@@ -148,7 +157,8 @@ class PictureReader:
         orientation = picture.getexif().get(ExifTags.Base.Orientation, 1)
         small, notes = reduced(picture, factor, MODES[self.channels], levels), levels.notes if levels else ()
         whole = stored if drafted > 1 else picture.size
-        # In the picture as it is stored. It is turned at the end: the part that is kept is its middle either way.
+        # Width and height of the result before it is turned upright, at the end. Turning does not move the middle of a
+        # picture, which is the part that is kept.
         size = self.size if self.size is None or orientation in TURNED else (self.size[1], self.size[0])
         if size is not None and whole != size:
             box = self._box(whole, size)
@@ -159,7 +169,7 @@ class PictureReader:
         return Pixels(_to_tensor(ImageOps.exif_transpose(small), self.channels), notes)
 
     def _scale(self, stored: tuple[int, int]) -> float:
-        """Count the pixels of the picture, in one direction, that may become one before the filter takes over."""
+        """Choose how many pixels of the picture, in one direction, may become one before the filter is used."""
         if self.size is None or self.interpolation == "nearest":
             return 1.0
         boxes = [self._box(stored, size) for size in (self.size, (self.size[1], self.size[0]))]
@@ -167,7 +177,7 @@ class PictureReader:
         return max(1.0, min(sides) / max(self.size) / FINE)
 
     def _box(self, whole: tuple[int, int], size: tuple[int, int]) -> Box:
-        """Choose the middle part of a picture that is scaled to `size`, here width and height."""
+        """Choose the middle part of a picture that is scaled to `size`. Here sizes are width and height."""
         scales = whole[0] / size[0], whole[1] / size[1]
         scale = DEFAULT_CROP * min(scales) if self.resize is None else min(whole) / self.resize
         # If the crop is larger than the scaled picture, the whole side is taken and stretched.
@@ -177,7 +187,7 @@ class PictureReader:
 
 
 def _losses(whole: tuple[int, int], box: Box, size: tuple[int, int], turned: bool) -> tuple[str, ...]:
-    """Say which pixels the network does not see."""
+    """Say which part of a photograph the network sees, and at which size. Empty: all of it, not made smaller."""
     part = round(box[2] - box[0]), round(box[3] - box[1])
     all_of, some_of, scaled = (f"{b} x {a}" if turned else f"{a} x {b}" for a, b in (whole, part, size))
     if part != whole:
@@ -192,7 +202,7 @@ def _one_line_refusals(name: str) -> Iterator[None]:
     """Turn every error of Pillow into an ImageError of one line that names the picture."""
     try:
         with warnings.catch_warnings():
-            # The limit is our own.
+            # `max_pixels` is the limit here.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             yield
     except ImageError:
@@ -212,7 +222,7 @@ def _to_tensor(picture: Image.Image, channels: int) -> Tensor:
     if picture.mode != "F":
         planes = levels[:, :, None] if levels.ndim == 2 else levels
         return planes.permute(2, 0, 1).contiguous().div_(255)
-    # Filters overshoot at edges.
+    # At edges a filter gives values below 0 or above 1.
     grey = levels.clamp_(0, 1)
     colours = min(channels, 3)
     return torch.cat([grey.expand(colours, *grey.shape), grey.new_ones(channels - colours, *grey.shape)])

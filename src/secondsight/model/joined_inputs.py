@@ -19,7 +19,7 @@ class JoinedInputs(nn.Module):
 
     Args:
         net: a module, or any function of several batches.
-        shapes: of the parts of one input, without batch dimension. A part of shape () is one number.
+        shapes: the shapes of the parts of one input, without batch dimension. A part of shape () is one number.
     """
 
     def __init__(self, net: Callable[..., Tensor], shapes: Sequence[tuple[int, ...]]) -> None:
@@ -31,7 +31,11 @@ class JoinedInputs(nn.Module):
         self.size = sum(self.sizes)
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
-        """Join the parts of one input, in the finest of their types."""
+        """Join the parts of one input, in the most precise of their types.
+
+        Raises:
+            InputError: if the parts do not have the shapes.
+        """
         found = [tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__ for part in parts]
         if found != list(self.shapes):
             raise InputError("the input", f"tensors of the shapes {list(self.shapes)}", f"of {found}")

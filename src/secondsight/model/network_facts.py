@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 JvpWay = Literal["forward mode", "double backward", "row by row"]
-"""How autograd computes a Jacobian-vector product: the fastest first, then what stands in where torch lacks it."""
+"""Ways of autograd to a Jacobian-vector product, the fastest first. For some networks torch lacks the first ones."""
 
 RECORDINGS = 3
-"""Recordings in a row that leave no tape before the next input is not recorded: the fault may be that of one input."""
+"""Recordings in a row that may leave no tape before recording is given up. One failure may be due to its input."""
 
 
 @dataclass
@@ -17,18 +17,19 @@ class NetworkFacts:
     """What is known about one network. It belongs to one Classifier and is filled in as inputs are explained.
 
     Attributes:
-        outputs_checked: whether an output was checked for what can only be wrong for all inputs.
+        outputs_checked: whether an output had as many logits as there are labels, and was checked for probabilities and
+            several labels at a time. The answers are the same for all inputs.
         deterministic: whether two passes over one input gave the same logits; None: not tried yet.
-        mixes_inputs: whether the logits of an input change with the others of its batch; None: not tried yet.
+        mixes_inputs: whether the logits of an input change with the other inputs of its batch; None: not tried yet.
         piecewise_linear: the user's word that the logits are piecewise linear in the input, or that they are not; None:
             the user has not said. What is found out is not kept here, because it is found out at each input.
-        recordable: whether its passes may leave a tape (operators/tape). Not if one was wrong.
+        recordable: whether passes may be recorded as tapes (operators/tape). False once a tape was wrong.
         recordings_left: how often recording may fail until it is no longer tried. A success sets it back.
-        unknown_operation: the first operation of its last recording that has no rule, by torch's name.
-        trusted_tapes: the signatures of its tapes that agreed with autograd's derivatives.
-        trusted_curvature: the signatures of its tapes whose second derivatives agreed.
+        unknown_operation: the first operation of the last recording that has no rule, by torch's name. Empty: none.
+        trusted_tapes: the signatures of the tapes that agreed with autograd's derivatives.
+        trusted_curvature: the signatures of the tapes whose second derivatives agreed.
         jvp_way: the first way to a Jacobian-vector product that has not failed.
-        jvp_trusted: whether that way was compared with a backward pass.
+        jvp_trusted: whether that way was compared with a backward pass, and agreed.
     """
 
     outputs_checked: bool = False
@@ -50,5 +51,5 @@ class NetworkFacts:
 
     @property
     def leaves_tapes(self) -> bool:
-        """Whether no recording has failed since the last one that did not."""
+        """Whether the last recording left a tape, and no tape was wrong. True before the first recording."""
         return self.recordable and self.recordings_left == RECORDINGS

@@ -1,8 +1,8 @@
 """One thread at a time: locks for networks, and torch's switches that all threads share.
 
-Explaining sets a network to eval mode, freezes it, and puts it back. Two threads at that would put back what the other
-one has set. Torch's switches for attention belong to the process: the first thread that needs them sets them, and the
-last one puts them back.
+Explaining sets a network to eval mode, freezes it, and puts it back. If two threads did so at the same time, each would
+put back what the other one has set. Torch's switches for attention belong to the process: the first thread that needs
+them sets them, and the last one puts them back.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-_GUARD = Lock()  # of the two below
+_GUARD = Lock()  # Held while a lock is looked up or made.
 _LOCKS: WeakKeyDictionary[object, Any] = WeakKeyDictionary()  # Not in the network, because locks cannot be copied.
 
 
 @contextmanager
 def locked(net: object) -> Iterator[None]:
-    """Keep other threads from a network, and from others that have modules in common with it.
+    """Keep other threads from a network, and from other networks that have modules in common with it.
 
-    Each module has a lock, because a network may also be part of another one. The thread that has them may take them
-    again.
+    Each module has a lock, because a network may also be part of another one. A thread that holds the locks may take
+    them again.
     """
     parts = sorted(set(net.modules()), key=id) if isinstance(net, nn.Module) else [net]
     with ExitStack() as stack:
-        # In the order of their addresses: two threads never wait for each other.
+        # All threads take locks in the same order, that of the addresses, so that no two wait for each other.
         for part in parts:
             stack.enter_context(_lock_of(part))
         yield
@@ -41,12 +41,12 @@ def _lock_of(part: object) -> Any:
         try:
             return _LOCKS.setdefault(part, RLock())
         except TypeError:
-            # Built-in functions cannot be referred to weakly. They have nothing that could be changed.
+            # Built-in functions cannot be referred to weakly. They have no settings that threads could change.
             return RLock()
 
 
 class _AttentionSwitches:
-    """Attention that can be differentiated twice, as long as at least one thread needs it."""
+    """Turns off fused attention, which cannot be differentiated twice, while at least one thread is in the context."""
 
     def __init__(self) -> None:
         self.lock, self.users, self.undo = Lock(), 0, ExitStack()
@@ -73,4 +73,4 @@ class _AttentionSwitches:
 
 
 plain_attention = _AttentionSwitches()
-"""Use as a context: torch computes attention from plain operations in it."""
+"""A context in which torch computes attention from plain operations: `with plain_attention():`."""

@@ -1,4 +1,4 @@
-"""Decoded pictures, converted and reduced strip by strip, so that a large one is never there twice."""
+"""Decoded pictures, converted and reduced strip by strip, so that memory never holds a large picture twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ STRIP = 2**20
 """Pixels that are converted at a time: a few megabytes beside the picture."""
 
 MOST_BITS = 14
-"""Cameras and scanners of 10, 12 or 14 bits write files of 16. Brighter pictures have 16 bits for sure."""
+"""Cameras and scanners of 10, 12 or 14 bits write files of 16 bits. If a grey level needs more than 14 bits, the
+data have 16."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class GreyLevels:
     """Which of the grey levels of a picture of more than 8 bits are black and white.
 
     Attributes:
-        black, white: the grey levels. What lies outside is clipped.
+        black, white: the grey levels. Levels outside of them are clipped.
         notes: what was assumed or clipped.
     """
 
@@ -33,7 +34,19 @@ class GreyLevels:
 
     @classmethod
     def of(cls, picture: Image.Image, name: str, value_range: tuple[float, float] | None) -> GreyLevels | None:
-        """Find them out from the picture, unless they are given. None: the picture has no more than 8 bits."""
+        """Take the levels from `value_range`, else find them out from the picture.
+
+        Args:
+            picture: the decoded picture.
+            name: what messages call the picture.
+            value_range: the levels of black and white. None: 0, and 255, 65535 or 1.0 as the picture shows.
+
+        Returns:
+            The levels, or None for a picture of no more than 8 bits.
+
+        Raises:
+            ImageError: if levels are not finite, or if they lie outside of the range that was found out.
+        """
         if not (picture.mode.startswith("I") or picture.mode == "F"):
             return None
         ends = [_ends(np.asarray(strip)) for _, strip in strips(picture)]
@@ -45,7 +58,7 @@ class GreyLevels:
             clipped = f"grey levels from {low:g} to {high:g} were clipped to value_range = ({black:g}, {white:g})"
             return cls(black, white, (clipped,) if low < black or high > white else ())
         is_float = picture.mode == "F"
-        # Whole numbers of 32 bits may stand for 8 or for 16. Only the values tell.
+        # Whole numbers of 32 bits may hold data of 8 or of 16 bits. Only the values tell.
         white = 1.0 if is_float else 255.0 if picture.mode == "I" and high <= 255 else 65535.0
         if low < 0 or high > white:
             kind = "floating-point" if is_float else "whole"
@@ -69,16 +82,23 @@ class GreyLevels:
 
 
 def strips(picture: Image.Image, multiple: int = 1) -> Iterator[tuple[int, Image.Image]]:
-    """Cut a picture into strips whose height is a multiple of a number, except the last. Give their tops, too."""
+    """Cut a picture into strips, and yield each with the number of its first row.
+
+    The height of a strip is a multiple of `multiple`, except that of the last strip.
+    """
     rows = max(1, STRIP // (picture.width * multiple)) * multiple
     for top in range(0, picture.height, rows):
         yield top, picture.crop((0, top, picture.width, min(top + rows, picture.height)))
 
 
 def reduced(picture: Image.Image, factor: int, mode: str, levels: GreyLevels | None) -> Image.Image:
-    """Convert a picture and reduce it by a whole factor: to a mode, or to [0, 1] where it has more grey levels.
+    """Convert a picture and reduce it by a whole factor. Transparent parts are laid on white, unless the mode has them.
 
-    Transparent parts are laid on white, unless the mode has an alpha channel.
+    Args:
+        picture: the decoded picture.
+        factor: how many pixels become one, in each direction.
+        mode: Pillow's mode of the result, for a picture without `levels`.
+        levels: black and white of a picture of more than 8 bits. The result is then in [0, 1], in Pillow's mode F.
     """
     small = Image.new("F" if levels else mode, (-(-picture.width // factor), -(-picture.height // factor)))
     for top, strip in strips(picture, factor):

@@ -1,4 +1,4 @@
-"""Figures from plain arrays: what the network saw, the maps beside it, and the strip of maps along lambda1."""
+"""Figures from plain arrays: rows of panels with maps and pictures, pictures with a map painted over, and bars."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHOSEN = "#2ca02c"
 """Matplotlib's green, for the frame and the text of the chosen map; no map has this colour."""
 
 WIDTH = 12.0
-"""Inches: the eight maps of a strip are then 1.4 inches wide."""
+"""Inches: six maps side by side are then 1.9 inches wide each."""
 
 TITLE = 0.45
 """Inches above all rows, for a line of 12 points."""
@@ -44,7 +44,8 @@ SUBTITLE = 0.25
 """Inches for a line of 9 points below the title."""
 
 DOT = 3
-"""Dots on the screen, or enlarged pixels of an overlay, that a single pixel takes at least: fewer cannot be seen."""
+"""Side of the square that a single pixel of a map takes: dots of a figure, or pixels of the picture in an overlay. A
+smaller square cannot be seen."""
 
 ENLARGED = 2
 """Dots of an overlay for each pixel of the picture, in both directions: the line around a region is half a pixel."""
@@ -53,7 +54,7 @@ OUTLINE = (0.0, 0.9, 1.0)
 """The line around what a map keeps: cyan, which no shade of MAP_COLOURS has."""
 
 STRIP_COLUMNS = 8
-"""Maps in a row of the strip along lambda1: the paper's tables have eight values."""
+"""Maps in a row of the figure of a sweep along lambda1: the paper's tables have eight values."""
 
 FOR, AGAINST = "#3b6fb6", "#c8452f"
 """Bars of features that speak for the class are blue, those against it red."""
@@ -111,9 +112,10 @@ def picture(pixels: NDArray[np.floating]) -> Array:
 
 
 def overlay(image: Array, shades: Array) -> Array:
-    """Paint a map over a paler copy of the picture, the stronger the more opaque, with a line around what is kept.
+    """Paint a map over a paler copy of the picture. Brighter shades are more opaque.
 
-    Single pixels have no line. They are drawn larger instead.
+    A line goes around the regions that the map keeps. A map of scattered single pixels has no line. Its pixels are
+    drawn larger instead.
 
     Args:
         image: the picture, (H, W, 3).
@@ -145,10 +147,12 @@ def _enlarged(image: Array) -> Array:
 def maps_figure(
     title: str, rows: Sequence[Row], width: float = WIDTH, colours: str = MAP_COLOURS, subtitle: str = ""
 ) -> Figure:
-    """Draw rows of panels below each other. All panels get the shape of the first, within limits.
+    """Draw rows of panels below each other.
+
+    All panels get the ratio of height to width of the first one, but at least 0.4 and at most 2.5.
 
     Args:
-        title: the line above all.
+        title: the line above all rows.
         rows: from top to bottom.
         width: of the figure, in inches; the height follows.
         colours: the matplotlib colour map of the maps.
@@ -186,7 +190,7 @@ def maps_figure(
 
 @dataclass(frozen=True)
 class _Place:
-    """The space of a row, in inches: the width of a panel, the height above the panels, and the height of all."""
+    """The space of a row, in inches: the width of a panel, the height above the panels, and the height of the row."""
 
     side: float
     above: float
@@ -205,7 +209,7 @@ class _Place:
 
 
 def _draw(ax: Axes, panel: Panel, fontsize: int, colours: str, width: float) -> None:
-    """Draw a panel that is `width` dots wide."""
+    """Draw a panel that is `width` dots of the figure wide."""
     image = panel.image
     if image.ndim == 2 and is_dots(image):
         image = dilated(image, max(1, round(DOT * image.shape[1] / width)))
@@ -224,7 +228,7 @@ def _draw(ax: Axes, panel: Panel, fontsize: int, colours: str, width: float) -> 
 def png(figure: Figure) -> bytes:
     """Return the bytes of a PNG file of the figure."""
     file = io.BytesIO()
-    # Most of the time would go into a file that is a tenth smaller.
+    # Stronger compression would take most of the time, and make the file only a tenth smaller.
     figure.savefig(file, format="png", pil_kwargs={"compress_level": 2})
     return file.getvalue()
 
@@ -233,8 +237,8 @@ def bars_figure(title: str, values: Array, captions: tuple[str, str], positive_i
     """Draw one signed bar for each feature, for inputs that are no pictures.
 
     Args:
-        title: the line above.
-        values: one for each feature.
+        title: the line above the bars.
+        values: the height of the bar of each feature.
         captions: the labels of the horizontal and the vertical axis.
         positive_is_against: whether a positive value works against the class. Bars that do are red, the others blue.
     """

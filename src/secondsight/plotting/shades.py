@@ -20,11 +20,11 @@ def normalise(values: NDArray[np.floating], percentile: float = PERCENTILE) -> A
     stays zero.
 
     Args:
-        values: (C, H, W) is summed over C; (H, W) is taken as it is; (d,) becomes one row.
-        percentile: everything above it gets the brightest shade.
+        values: (C, H, W) is summed over C; (H, W) has one channel; (d,) becomes one row.
+        percentile: a number from 0 to 100. Values from this percentile on get the brightest shade.
 
     Returns:
-        An array of two dimensions.
+        The shades, an array of two dimensions.
 
     Example:
         >>> normalise(np.array([[[0.0, -2.0], [1.0, 8.0]]]), percentile=100)
@@ -47,7 +47,7 @@ def magnitudes(values: NDArray[np.floating]) -> Array:
 
 
 def brightest(sums: Array, percentile: float = PERCENTILE) -> float:
-    """Find the value from which on `normalise` gives the brightest shade; 0 where all are zero."""
+    """Find the value from which on `normalise` gives the brightest shade; 0 if all sums are zero."""
     cap = np.percentile(sums, percentile)
     if cap == 0 and sums.any():
         cap = np.percentile(sums[sums > 0], percentile)
@@ -57,11 +57,11 @@ def brightest(sums: Array, percentile: float = PERCENTILE) -> float:
 def blurred(shades: Array, sigma: float) -> Array:
     """Blur shades by a Gaussian of `sigma` pixels, and scale them so that the brightest one is as bright as before.
 
-    It is for the eye only: a blurred map has no exact zeros, and no certificate speaks of it.
+    It is for the eye only: a blurred map loses its exact zeros, and no certificate is about it.
     """
     if sigma <= 0 or not shades.any():
         return shades
-    # Farther away there are no shades.
+    # Beyond 3 sigma weights are negligible, and beyond the longer side there are no shades.
     reach = math.ceil(min(3 * sigma, max(shades.shape)))
     with np.errstate(over="ignore"):
         weights = np.exp(-((np.arange(-reach, reach + 1) / sigma) ** 2) / 2)
@@ -75,7 +75,7 @@ def blurred(shades: Array, sigma: float) -> Array:
 
 
 def dilated(shades: Array, side: int) -> Array:
-    """Let every pixel fill a square of `side` pixels around it, the brighter one where two meet."""
+    """Let every pixel fill a square of `side` pixels around it. Where two squares overlap, the brighter one is seen."""
     grown = shades
     for axis in (0, 1):
         before, after = (side - 1) // 2, side // 2
@@ -86,7 +86,7 @@ def dilated(shades: Array, side: int) -> Array:
 
 
 def is_dots(shades: Array) -> bool:
-    """Whether a map is of scattered single pixels, which a small figure would lose."""
+    """Whether a map consists of scattered single pixels, which cannot be seen in a small figure."""
     kept = shades > 0
     if not kept.any() or kept.mean() > 0.5:
         return False

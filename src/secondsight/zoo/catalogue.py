@@ -23,9 +23,10 @@ class Entry:
     """One line of the list of models: a single network, or a source of many networks.
 
     Attributes:
-        name: what a user types; of a source, "SOURCE:NAME".
-        description: what `secondsight models` says of it.
-        needs_file: whether the user must give a file with weights. With a source it is always optional.
+        name: what a user types; for a source "SOURCE:NAME".
+        description: what `secondsight models` says of the model.
+        needs_file: whether the user must give a file with weights. If not, a single network takes no file, and a source
+            takes one or none.
         make: called with the NAME after "SOURCE:" (empty for a single network) and the file with weights or None.
         is_source: whether this is a source.
     """
@@ -41,17 +42,17 @@ def load_model(name: str = DEFAULT) -> Classifier:
     """Load a model by its name, with its preprocessing and its labels.
 
     Args:
-        name: one of the names that `secondsight models` lists. NAME@FILE.safetensors takes the weights from a file of
-            yours. SOURCE:NAME is a pretrained network of another library (timm, torchvision, or hf for transformers),
-            with the preprocessing and the labels it has there. SOURCE:NAME@FILE.safetensors is that network with your
-            weights.
+        name: one of the names that `secondsight models` lists. resnet50-v1@FILE.safetensors takes the weights from a
+            file of yours. SOURCE:NAME is a pretrained network of another library (timm, torchvision, or hf for
+            transformers), with the preprocessing that it has there, and with its labels if they are known.
+            SOURCE:NAME@FILE.safetensors is that network with your weights.
 
     Returns:
         The network as a Classifier.
 
     Raises:
-        InputError: if there is no model of this name.
-        ModelError: if the model needs a package or a file that is not there, or its weights do not fit.
+        InputError: if there is no model of this name, or if FILE is missing, or given where none is taken.
+        ModelError: if a package or a file is missing, a download fails, or the weights do not fit.
 
     Example:
         >>> load_model("efficientnet-lite0")

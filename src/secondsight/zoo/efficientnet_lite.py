@@ -1,6 +1,6 @@
 """EfficientNet-Lite: inverted residual blocks with ReLU6 and neither squeeze-excitation nor swish.
 
-In eval mode it is exactly piecewise linear, so its Gauss-Newton matrix is its Hessian.
+In eval mode its logits are exactly piecewise linear, so the Gauss-Newton matrix is the Hessian of the loss.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, relu6
 
-# (expansion, kernel, stride, channels, blocks) of each stage of Lite0, as published.
+# (expansion, kernel, stride, channels of the output, blocks) of each stage of Lite0, as published.
 STAGES = (
     (1, 3, 1, 16, 1),
     (6, 3, 2, 24, 2),
@@ -23,9 +23,10 @@ STAGES = (
 
 
 class SameConv2d(nn.Conv2d):
-    """Convolution without bias, with TensorFlow's "same" padding: an odd row or column is added below or at the right.
+    """Convolution without bias, with TensorFlow's "same" padding.
 
-    Its output has the size of its input divided by the stride, rounded up.
+    If the number of rows to add is odd, one more is added below than above. Likewise, one more column is added at the
+    right. The output has the height and width of the input divided by the stride, rounded up.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
@@ -66,7 +67,7 @@ class MBConv(nn.Module):
             outputs: channels of the output.
             expansion: channels in the middle over `inputs`; with 1 there is no expanding convolution.
             kernel: side of the kernel that filters each channel.
-            stride: step of that filter.
+            stride: step of that kernel.
         """
         super().__init__()
         width = inputs * expansion
@@ -91,7 +92,7 @@ class MBConv(nn.Module):
 
 
 def scaled_channels(channels: int, width: float) -> int:
-    """Scale a number of channels to a multiple of 8: the nearest, or the next if that is over a tenth too small.
+    """Scale a number of channels to a multiple of 8: the nearest, or the next if the nearest is over a tenth too small.
 
     Args:
         channels: the number in Lite0.

@@ -19,6 +19,8 @@ from secondsight.zoo.weights import filled, read_checkpoint, read_safetensors
 def load(name: str, file: Path | None) -> Classifier:
     """Make a network of timm, with the preprocessing that timm gives for it.
 
+    A network of 1000 classes gets the labels of ImageNet. Others have no labels.
+
     Args:
         name: as timm knows it, such as "resnet50.a1_in1k".
         file: your weights, in safetensors; the network gets as many classes as they have. None: the pretrained ones,
@@ -26,7 +28,8 @@ def load(name: str, file: Path | None) -> Classifier:
 
     Raises:
         InputError: if timm knows no network of this name.
-        ModelError: if timm is not installed, the network has no classes, or its weights are out of reach or do not fit.
+        ModelError: if timm is not installed, the network gives features instead of classes, or its weights are
+            missing, cannot be downloaded or read, or do not fit.
     """
     asked = f"timm:{name}"
     timm: Any = imported("timm", asked, "pip install 'secondsight[timm]'")
@@ -68,7 +71,7 @@ def load(name: str, file: Path | None) -> Classifier:
 
 
 def _classes(config: Any, weights: dict[str, Tensor]) -> dict[str, int]:
-    """Return timm's option for the number of classes, read off the weights of the last layer if they are there."""
+    """Return timm's option for the number of classes, as many as the last layer has in `weights`. Empty: not known."""
     named = getattr(config, "classifier", None)
     # A distilled network has two last layers, both with all classes.
     layer = named[0] if isinstance(named, tuple) else named

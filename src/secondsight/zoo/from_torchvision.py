@@ -25,7 +25,7 @@ def load(name: str, file: Path | None) -> Classifier:
 
     Raises:
         InputError: if torchvision knows no classifier of this name.
-        ModelError: if torchvision is not installed, or the weights are out of reach or do not fit.
+        ModelError: if torchvision is not installed, the weights cannot be downloaded or read, or they do not fit.
     """
     asked = f"torchvision:{name}"
     imported("torchvision", asked, "pip install torchvision")
@@ -49,7 +49,7 @@ def load(name: str, file: Path | None) -> Classifier:
 
 
 def _options(name: str, size: int) -> dict[str, Any]:
-    """Return the options that torchvision itself sets when it makes a network for its weights."""
+    """Return the options that a network needs so that torchvision's default weights fit it and mean the same."""
     if name in ("googlenet", "inception_v3"):
         return {"transform_input": True, "aux_logits": False, "init_weights": False}
     return {"image_size": size} if name.startswith("vit_") else {}

@@ -37,16 +37,16 @@ def load(name: str, file: Path | None) -> Classifier:
 
     Args:
         name: OWNER/NAME on the Hugging Face hub, or a folder that `save_pretrained` wrote.
-        file: your weights, in safetensors; None: the trained ones, downloaded if the hub's cache does not have them.
+        file: your weights, in safetensors; None: the trained ones. What the hub's cache does not have is downloaded.
 
     Raises:
         InputError: if the name is neither a folder nor one that the hub can have.
-        ModelError: if transformers is not installed, or the network is out of reach, damaged or not trained.
+        ModelError: if transformers is not installed, the network cannot be downloaded or read, or it is not trained.
     """
     asked = f"hf:{name}"
     transformers: Any = imported("transformers", asked, "pip install 'secondsight[hf]'")
     try:
-        # transformers imports these two only on first use, so a broken installation shows here.
+        # transformers imports these two classes only when they are asked for, so a broken installation fails here.
         _ = transformers.AutoImageProcessor, transformers.AutoModelForImageClassification
     except Exception as error:
         raise broken("transformers", asked, error) from error
@@ -101,7 +101,9 @@ def _made(transformers: Any, name: str, file: Path | None, local: bool) -> Class
 
 
 def _lengths(given: dict[str, Any], image_size: Any) -> tuple[tuple[int, int], int, bool]:
-    """Return (height, width), the length of the shorter side before the cut, and whether pictures are squashed."""
+    """Return (height, width) of the cut, the length of the shorter side before it, and whether the network's own
+    preprocessing squashes the whole picture instead.
+    """
     size, crop = _edges(given.get("size") or image_size), _edges(given.get("crop_size"))
     shorter = size.get("shortest_edge") or min(size.get("height", 0), size.get("width", 0))
     if not shorter:
@@ -124,7 +126,7 @@ def _edges(size: Any) -> dict[str, int]:
 
 
 def _statistics(given: dict[str, Any]) -> tuple[float | list[float], float | list[float]]:
-    """Return mean and standard deviation for pixels in [0, 1]. Those of the file may be meant for another range."""
+    """Return mean and standard deviation for pixels in [0, 1]. The given ones may be for another range, as [0, 255]."""
     top = 255 * given.get("rescale_factor", 1 / 255) if given.get("do_rescale", True) else 255.0
     if not given.get("do_normalize", True):
         return 0.0, 1 / top

@@ -1,4 +1,4 @@
-"""Optional packages and hubs that may be out of reach: the part that all sources of networks share.
+"""What all sources of networks share: optional packages, names, and downloads from hubs that may not answer.
 
 The argument `asked` is what the user typed, such as timm:resnet50; messages begin with it.
 """
@@ -36,7 +36,7 @@ def imported(package: str, asked: str, install: str) -> ModuleType:
         install: the command that installs the package.
 
     Raises:
-        ModelError: if the package is not installed, with that command, or if it fails to import.
+        ModelError: if the package is not installed (the message has the command), or if it fails to import.
     """
     try:
         return importlib.import_module(package)
@@ -63,7 +63,7 @@ def check_name(source: str, name: str, known: Iterable[str]) -> None:
         known: all names of the library.
 
     Raises:
-        InputError: if the name is not among them.
+        InputError: if the name is not one of `known`.
     """
     names = set(known)
     if name not in names:
@@ -73,7 +73,15 @@ def check_name(source: str, name: str, known: Iterable[str]) -> None:
 
 
 def torch_file(url: str, asked: str) -> Path:
-    """Return the copy of a checkpoint in the cache of torch.hub, downloaded if it is not there yet."""
+    """Return the copy of a checkpoint in the cache of torch.hub, downloaded if it is not there yet.
+
+    Args:
+        url: where the checkpoint is.
+        asked: what the user typed.
+
+    Raises:
+        ModelError: if the checkpoint cannot be downloaded.
+    """
     file = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(url).path).name
     if not file.is_file():
         require_answer(url, asked)
@@ -90,8 +98,11 @@ def huggingface_file(repository: str, names: Iterable[str], asked: str) -> Path:
 
     Args:
         repository: OWNER/NAME.
-        names: files that would do; the first that exists is taken.
+        names: files that would do. The first that is in the cache is taken, else the first that the repository has.
         asked: what the user typed.
+
+    Raises:
+        ModelError: if huggingface_hub is not installed, or no file can be downloaded.
     """
     hub = imported("huggingface_hub", asked, "pip install huggingface_hub")
     names = list(names)
@@ -140,7 +151,7 @@ def downloaded(asked: str, download: Callable[[], Result]) -> Result:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message that is not empty, cut at LONGEST characters."""
+    """Return the first line of an error's message that is not empty, cut at LONGEST characters, or the error's type."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
 

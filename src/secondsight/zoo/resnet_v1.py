@@ -1,7 +1,7 @@
 """ResNet-50 as first published (He et al., 2016): the stride of a stage sits on its first 1x1 convolution.
 
 Today's ResNet-50 ("v1.5") moves that stride to the 3x3 convolution. Parameter names and shapes are the same, so weights
-of one load into the other without complaint and give wrong answers.
+of one load into the other without an error, and give wrong answers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ EXPANSION = 4
 class Bottleneck(nn.Module):
     """A residual block: reduce the channels by a 1x1 convolution, filter by 3x3, expand by 1x1, add the input.
 
-    If the shape changes, a 1x1 convolution brings the input to it.
+    If the output has another shape than the input, a 1x1 convolution brings the input to that shape.
     """
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
@@ -53,7 +53,7 @@ def stage(inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
     Args:
         inputs: channels of the input.
         width: channels in the middle of each block.
-        blocks: how many.
+        blocks: the number of blocks.
         stride: step of the first block.
     """
     first = Bottleneck(inputs, width, stride)

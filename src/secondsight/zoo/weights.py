@@ -1,4 +1,4 @@
-"""Read weights from files, without ever running code that a file holds, and fill networks with exactly them."""
+"""Read weights from files, without running code that a file holds, and fill networks with exactly those weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from secondsight.errors import ModelError
 Net = TypeVar("Net", bound=nn.Module)
 
 SHOWN = 3
-"""Names that are shown of each kind of misfit: enough to recognise a pattern, few enough for one line."""
+"""Names of tensors that a message shows of each kind of misfit: enough to see a pattern, few enough for one line."""
 
 
 def read_safetensors(file: Path) -> dict[str, Tensor]:
@@ -34,10 +34,10 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
 
 
 def read_checkpoint(file: Path) -> dict[str, Tensor]:
-    """Read the weights of a file from a hub: safetensors, or a pickle that may hold nothing but tensors.
+    """Read the weights of a file from a hub: safetensors, or a pickle. A pickle that would run code is refused.
 
     Raises:
-        ModelError: if the file cannot be read or holds anything else.
+        ModelError: if the file cannot be read, or is refused.
     """
     if file.suffix == ".safetensors":
         return read_safetensors(file)
@@ -60,7 +60,8 @@ def filled(net: Net, weights: dict[str, Tensor], source: str) -> Net:
     Raises:
         ModelError: if a tensor is missing, unknown, of another shape, or of whole numbers instead of floats.
     """
-    # Updated and loaded back, because it carries torch's version marks, which some networks look at on loading.
+    # The weights are put into this dictionary, because it carries torch's version marks. Some networks look at these
+    # marks when they load weights.
     wanted = net.state_dict()
     # Some files leave out the counters of batches that only training needs.
     missing = [key for key in wanted if key not in weights and not key.endswith("num_batches_tracked")]
