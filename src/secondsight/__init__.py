@@ -142,7 +142,7 @@ _HOMES = {
     "runs.stored_run": ("StoredRun", "open_run"),
     "zoo.catalogue": ("load_model",),
 }
-"""Where each public name lives. They are imported from there when they are first used."""
+"""The public names of each module. A name is imported from its module when it is first used."""
 
 
 def __getattr__(name: str) -> object:
@@ -156,5 +156,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List the public names, also those that were not used yet."""
+    """List the public names, also those that are not imported yet."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""`explain` and `explain_batches`: the signatures, and what may be asked."""
+"""`explain` and `explain_batches`: their signatures, and the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -141,17 +141,18 @@ def explain(
             defaults, or a name with options, "caso(c1=1,groups=pixel)". `CASO` and `CAFO` are sparse maps of second and
             first order, `SmoothCASO` and `SmoothCAFO` average over noisy copies of the input, and `Picture` is a map to
             look at. For comparison there are Captum's `Gradient`, `SmoothGrad` and `IntegratedGradients`.
-        target: index or name of the class to explain; None: the predicted one. For a list of inputs also a list.
-        seed: of the random probe for the largest eigenvalue, and of the noise; each input starts from it anew.
-        progress: called with the number of products taken so far, of all inputs, in fractions for SmoothCASO. CAFO and
-            Captum's methods take none.
+        target: index or name of the class to explain; None: the predicted one. For a list of inputs also a list,
+            with one class for each.
+        seed: of the random probe for the largest eigenvalue, and of the noise. Each input starts from it anew.
+        progress: called with the number of Hessian products taken so far, for all inputs together. SmoothCASO also
+            reports fractions of a product. CAFO, SmoothCAFO and Captum's methods take no products.
         **misplaced: refused. The message says where an option belongs: to the method.
 
     Returns:
         For one input an `Explanation`: of CASO and SmoothCASO a `SecondOrderExplanation`, of CAFO and SmoothCAFO a
-        `SparseExplanation`, of Picture a `PictureExplanation`. For a list a list. A list gives what its items give one
-        by one, but for the rounding of the network: CASO takes products of several inputs in one pass, and uses torch's
-        threads for several passes.
+        `SparseExplanation`, of Picture a `PictureExplanation`. For a list of inputs a list of results. They differ from
+        those of single inputs by the rounding of the network only: CASO takes products of several inputs in one pass,
+        and uses torch's threads for several passes.
 
     Raises:
         InputError: if an argument cannot be used, or the input does not fit the network.
@@ -159,8 +160,8 @@ def explain(
         ModelError: if the network cannot be explained as it is.
 
     Warns:
-        SecondsightWarning: of what changes the meaning of a result, once per call: maps that are all zero, a fallback,
-            certificates that do not hold.
+        SecondsightWarning: about what changes the meaning of a result, once per call and kind: a map that is all zero,
+            another matrix in the place of the Hessian, a certificate that does not hold.
 
     Example: logits linear in x with two classes. Then H is parallel to gg', so CASO and CAFO agree in direction.
 
@@ -196,18 +197,20 @@ def explain_batches(
     Args:
         model: the network, as a Classifier.
         batches: a tensor with a batch dimension, or any iterable of batches such as a DataLoader. A batch is a tensor
-            with a batch dimension, a list of inputs, or either with labels after it, as DataLoaders give them.
+            with a batch dimension (for a network of several inputs, one tensor for each), a list of inputs, or either
+            with labels after it, as DataLoaders give them.
         method: a config or a string, as for `explain`.
         target: the class to explain, for all inputs; None: the predicted one.
-        use_labels: explain each input's own label. Otherwise labels in the batches are not looked at.
+        use_labels: explain each input's own label. Otherwise labels in the batches are ignored.
         seed: as for `explain`.
-        progress: called with the number of products taken so far.
+        progress: called with the number of Hessian products taken so far.
 
     Yields:
         The results, in the order of the inputs. Between two of them the network is as you left it.
 
     Raises:
         InputError: if an argument cannot be used, or an input does not fit the network.
+        ImageError: if a file cannot be read as a picture.
         ModelError: if the network cannot be explained as it is.
 
     Warns:

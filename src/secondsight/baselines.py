@@ -1,7 +1,7 @@
 """The methods that maps are usually compared with, by Captum: gradient, SmoothGrad, Integrated Gradients.
 
-They explain a score, by default the logit of the target, so a positive entry speaks *for* the class there; with the
-loss it speaks against it, as in CAFO and CASO. None has a penalty or a certificate.
+They explain a score. By default it is the logit of the target, so a positive entry speaks *for* the class. With
+score="loss" a positive entry speaks against it, as in CAFO and CASO. These maps have no penalty and no certificate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from secondsight.results.builder import TIMES_INPUT, facts_of
 from secondsight.results.explanation import Explanation
 
 Score = Callable[[Tensor], Tensor]
-"""What is explained: a function of a batch."""
+"""What is explained: a function from a batch to its logits, or to the loss of each input."""
 
 
 def baseline(model: Classifier, x: Tensor, request: Request[Baseline]) -> Explanation:
@@ -34,13 +34,13 @@ def baseline(model: Classifier, x: Tensor, request: Request[Baseline]) -> Explan
     size = _at_a_time(method, linear)
     found, notes = facts_of(linear, request), linear.all_notes()
     target, weights, constant = linear.target, _score_weights(linear, method), linear.jacobian.constant
-    # Its graph would lie idle beside Captum's.
+    # Frees its graph before Captum makes one of its own.
     del linear
     delta = torch.zeros_like(x)
     if not constant:
         score, index = (model.logits, target) if method.score == "logit" else (_Loss(model, target), None)
         attribute = _attribution(method, x, request.seed, size)
-        # Captum makes tensors of its own, which the user's defaults must not change.
+        # Captum makes new tensors, which must not depend on the defaults that the user has set in torch.
         with _unused_is_zero(), torch.device(x.device), _float32_by_default():
             delta = attribute(score, x[None].clone(), index)[0].detach()
     if not bool(delta.any()):
@@ -66,7 +66,7 @@ def _float32_by_default() -> Iterator[None]:
 
 @contextmanager
 def _unused_is_zero() -> Iterator[None]:
-    """Pass over torch's error that no gradient reaches the input, because the map is zero then."""
+    """Ignore torch's error that no gradient reaches the input, because the map is zero then."""
     try:
         yield
     except RuntimeError as error:
@@ -75,7 +75,7 @@ def _unused_is_zero() -> Iterator[None]:
 
 
 def _score_weights(linear: Linearisation, method: Baseline) -> Tensor:
-    """Return the derivative of the score in the logits, with batch dimension."""
+    """Return the derivative of the score by the logits, with batch dimension."""
     if method.score == "loss":
         return linear.loss_cotangent()
     weights = torch.zeros_like(linear.probabilities)
@@ -84,7 +84,7 @@ def _score_weights(linear: Linearisation, method: Baseline) -> Tensor:
 
 
 def clipped(values: Tensor, sparsity: float) -> Tensor:
-    """Keep the pixels of largest value, leaving the given share of zeros (figure 3c of the paper)."""
+    """Keep the pixels of largest absolute value, and set the given share to zero (figure 3c of the paper)."""
     weight = values.abs().sum(0, keepdim=True) if values.ndim == 3 else values.abs()
     kept = weight.flatten().topk(round((1 - sparsity) * weight.numel())).indices
     mask = torch.zeros_like(weight, dtype=torch.bool).flatten()

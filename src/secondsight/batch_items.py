@@ -14,14 +14,15 @@ from secondsight.model.classifier_checks import require_dense
 from secondsight.option_types import plain
 
 Batch: TypeAlias = Tensor | Sequence[Item] | Sequence[Tensor] | tuple[list[Item], Sequence[Target]]
-"""What an iterable of batches gives: inputs, or inputs and labels."""
+"""One batch, as iterables of batches give it: inputs, or inputs and labels."""
 
 
 def labelled_items(model: Classifier, batch: Batch, use_labels: bool) -> Iterator[tuple[Any, Target]]:
     """List the inputs of a batch, each with its label, or with None if labels are not wanted.
 
-    A batch is a tensor with a batch dimension; such tensors and what belongs to them, first one for each part of an
-    input, then the labels, as DataLoaders give them; a list of inputs; or a pair, a list of inputs and their labels.
+    A batch is a tensor with a batch dimension, or one such tensor for each part of an input. Labels may come after
+    these tensors, as DataLoaders give them. A batch may also be a list of inputs, or a pair: a list of inputs, and
+    their labels.
     """
     inputs, others = _apart(model, batch)
     if not use_labels:
@@ -37,7 +38,7 @@ def labelled_items(model: Classifier, batch: Batch, use_labels: bool) -> Iterato
 
 
 def _apart(model: Classifier, batch: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Split a batch into inputs and what comes after them."""
+    """Split a batch into its inputs and what comes after them, such as labels."""
     if isinstance(batch, Tensor):
         return _rows(batch), ()
     if not isinstance(batch, (list, tuple)):

@@ -28,24 +28,25 @@ Progress: TypeAlias = Callable[[float], None] | None
 """Called with the number of Hessian products taken so far."""
 
 CHUNK = 16
-"""Inputs that `explain_chunks` holds at a time: more share no more passes, and each photograph's path takes 10 MB."""
+"""Inputs that `explain_chunks` holds at a time: passes of four inputs for four workers (batching/). The path of each
+photograph takes 10 MB."""
 
 
 @dataclass
 class Cautions:
-    """Warns of what changes the meaning of results: once of each kind, with the first note of its kind.
+    """Warns about what changes the meaning of results: once for each kind, with the first note of that kind.
 
     Attributes:
-        depth: the number of functions from the one that the user called to the one that calls `warn`. Python then shows
-            the user's line beside the warning.
-        warned: the kinds that were warned of.
+        depth: the number of functions from the one that the user called to the one that calls `warn`, both included.
+            Python then shows the user's line beside the warning.
+        warned: the kinds that the user was warned about.
     """
 
     depth: int = 1
     warned: set[str] = field(default_factory=set)
 
     def warn(self, results: Sequence[Explanation]) -> None:
-        """Warn of the cautions in these results."""
+        """Warn about the cautions in these results."""
         found: dict[str, list[Caution]] = {}
         for e in results:
             for caution in {note.kind: note for note in e.notes if isinstance(note, Caution)}.values():
@@ -76,7 +77,7 @@ def explain_chunks(
         cautions.warn(results)
         results.reverse()
         while results:
-            # Nothing keeps a result that was given.
+            # A result that was given is not kept here.
             yield results.pop()
 
 
@@ -89,7 +90,7 @@ def explain_all(
     progress: Progress,
     steady: bool = False,
 ) -> list[Explanation]:
-    """Explain inputs. CASO takes several in one pass. `steady` is as for `explain_one`."""
+    """Explain inputs. CASO takes the products of several inputs in one pass. `steady` is as for `explain_one`."""
     require_classifier(model)
     seed = whole(0)("seed", seed)
     if progress is not None and not callable(progress):

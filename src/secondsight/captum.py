@@ -8,7 +8,7 @@ torch.Size([2, 8])
 
 The sign: an attribution here is the perturbation that *raises the loss* of the target. Where it is positive, increasing
 that feature works against the class; where it is negative, decreasing it does. Captum's gradient methods explain the
-target's score, so there positive speaks for the class. sign="score" turns ours around to match.
+target's score, so there positive speaks for the class. sign="score" changes the sign here to match theirs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TargetError(InputError, AssertionError):
 
 
 class _Penalised(Attribution):  # type: ignore[misc]
-    """The part that the four attributions share."""
+    """What the four attributions share."""
 
     config_class: ClassVar[type[config.CAFO]]
 
@@ -105,7 +105,7 @@ class _Penalised(Attribution):  # type: ignore[misc]
             internal_batch_size: how many examples (of the smooth methods: noisy copies of an example) go through the
                 network at a time.
             return_explanations: also return the `Explanation` of each example, with its certificate, the path of
-                lambda1 and notes. For a tuple of inputs its maps are flat, one input after the other.
+                lambda1 and notes. If `inputs` is a tuple, its maps are flat: one tensor after the other.
             **unknown: refused. The message says where an option belongs: to the constructor.
 
         Returns:
@@ -188,7 +188,7 @@ class _Penalised(Attribution):  # type: ignore[misc]
             yield model, [example[0] for example in examples] if is_plain else examples, targets[some]
 
     def _require_every_input(self, model: Classifier, item: Any) -> None:
-        """Refuse an input that the output does not depend on. Tried once."""
+        """Refuse an input that the output does not depend on. An attribution checks this once."""
         if self._inputs_reach:
             return
         with model.ready():
@@ -204,7 +204,10 @@ class _Penalised(Attribution):  # type: ignore[misc]
         self._inputs_reach = True
 
     def _refuse(self, unknown: dict[str, Any]) -> None:
-        name, known = type(self).__name__, "inputs, target, additional_forward_args and internal_batch_size"
+        name, known = (
+            type(self).__name__,
+            "inputs, target, additional_forward_args, internal_batch_size and return_explanations",
+        )
         for argument in unknown:
             if argument in self.config.options():
                 raise InputError(
@@ -294,7 +297,7 @@ class _Call(nn.Module):
     """A forward function with its additional arguments, at one position of its outputs: from inputs to logits.
 
     Attributes:
-        classes: the number of classes, once there was an output.
+        classes: the number of classes. None before the first output.
     """
 
     def __init__(
@@ -306,12 +309,13 @@ class _Call(nn.Module):
         parts: Sequence[Tensor],
     ) -> None:
         super().__init__()
-        # A Classifier checks its inputs, and noisy ones would fail. Its network is what is put into eval mode.
+        # A call of a Classifier checks its input, which noisy copies would fail, and `logits` does not. The network is
+        # kept as a submodule, so that it is put into eval mode.
         self.module = forward_func.computed if isinstance(forward_func, Classifier) else forward_func
         self.function = forward_func.logits if isinstance(forward_func, Classifier) else None
         self.args, self.rows, self.position = args, rows, position
         types = [torch.float32 if part.dtype in HALF else part.dtype for part in parts]
-        # Inputs of one type come in the type of the network.
+        # Inputs that all have one type are passed on in the type of the network.
         self.dtypes = types if len(set(types)) > 1 else [None] * len(types)
         self.classes: int | None = None
 
@@ -337,7 +341,7 @@ class _Call(nn.Module):
 
 
 def _call_of(model: Classifier) -> _Call:
-    """The call that a model of ours computes, which is a copy of the one it was given if that is in half precision."""
+    """The `_Call` that a model computes with: its own, or a float32 copy of it if the network is in half precision."""
     call: Any = model.computed.net if isinstance(model.computed, JoinedInputs) else model.computed
     return call  # type: ignore[no-any-return]
 

@@ -36,10 +36,10 @@ COLUMNS = ("gradient", CLIPPED, *(name for name in METHODS if name != "gradient"
 """The methods that "all" stands for, in the order of the columns."""
 
 CLIPPED_TITLE = "Gradient, clipped"
-"""What figures call that column."""
+"""What figures call the column `CLIPPED`."""
 
 MOST_SHEET_ROWS = 100
-"""Rows of a contact sheet: a taller picture could not be opened by many programs."""
+"""The most rows of a contact sheet: many programs cannot open a taller picture."""
 
 PANEL_WIDTH = 1.9
 """Inches for each column, so that a caption such as "Integrated Gradients" fits above its map."""
@@ -83,7 +83,7 @@ class Entry:
         }
 
     def tab(self, with_model: bool) -> Tab:
-        """Return the map as a tab of the viewer, which perhaps names the network."""
+        """Return the map as a tab of the viewer. Its title names the network if `with_model`."""
         title = title_of(self.method)
         if with_model:
             title = f"{self.explanation.model}, {title}"
@@ -98,7 +98,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The maps of several methods on one photograph. In a notebook it shows its figure.
+    """The maps of several methods on one photograph. In a notebook it shows them in the viewer.
 
     Example:
         >>> import secondsight as ss
@@ -125,7 +125,7 @@ class Comparison:
         return [entry.summary() for row in self.rows for entry in row]
 
     def figure(self) -> Figure:
-        """Draw a row for each network: what it saw, then the maps. With `times_input` a second row multiplies them.
+        """Draw a row for each network: its input, then the maps. `times_input` adds a row of maps times the input.
 
         Returns:
             A figure of matplotlib.
@@ -144,7 +144,7 @@ class Comparison:
         return maps_figure(self.name, rows, PANEL_WIDTH * (len(self.rows[0]) + 1), PAPER_COLOURS)
 
     def sheet_rows(self) -> list[Row]:
-        """Return a row for each network that fits onto a contact sheet: short captions, and no more than is drawn."""
+        """Return a row of a contact sheet for each network: short captions, and pictures instead of results."""
         rows = []
         for entries in self.rows:
             first = entries[0].explanation
@@ -162,11 +162,11 @@ class Comparison:
         return frame(self.tabs(), self.name)
 
     def _repr_png_(self) -> bytes:
-        """Return the picture that a notebook shows that shows no HTML."""
+        """Return the figure as a picture, for notebooks that show no HTML."""
         return png(self.figure())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure (.png), or a page with a slider over lambda1 (.html), which has no maps times the input.
+        """Write the figure (.png), or a page with a slider over lambda1 (.html). The page has no maps times the input.
 
         Args:
             path: the name of the file. Its ending says what is written.
@@ -222,7 +222,7 @@ def compare(
         times_input: show each map a second time, multiplied by the input. Integrated Gradients, which multiplies by
             default, is then computed without the factor, so that the first row has no factor anywhere.
         seed: of all random numbers.
-        progress: called with the number of products that the present method has taken.
+        progress: called with the number of Hessian products that the current method has taken.
         started: called with the name of each method when it begins.
         **options: options of methods, such as c1. Each goes to the methods that have it.
 
@@ -230,7 +230,9 @@ def compare(
         The maps, with a figure and a record of costs.
 
     Raises:
-        InputError: if a method is unknown, or an option cannot be used, or no method has it.
+        InputError: if an argument or an option cannot be used, a method is unknown, or no method has an option.
+        ImageError: if a file cannot be read as a picture.
+        ModelError: if a network cannot be explained as it is.
 
     Warns:
         SecondsightWarning: as `explain` does, once for all maps.
@@ -261,11 +263,11 @@ def compare(
 
 
 def columns_of(methods: str | Sequence[Method | str], **options: Any) -> dict[str, Method]:
-    """Return the columns that were asked for by their names, each once, with the options that their method has.
+    """Return the method of each column that was asked for, by the name of the column.
 
     Args:
         methods: "all", strings separated by commas, or a sequence of configs or strings.
-        options: options of methods.
+        **options: options of methods. Each goes to the methods that have it.
 
     Raises:
         InputError: if a method is unknown, or there is none, or none has an option.
@@ -282,7 +284,7 @@ def columns_of(methods: str | Sequence[Method | str], **options: Any) -> dict[st
     methods_asked = [*made.values(), *([Gradient()] if CLIPPED in made else [])]
     for name, value in options.items():
         if not any(method.has(name) for method in methods_asked):
-            # Says which methods have it.
+            # Raises an InputError that says which methods have it.
             methods_asked[0].with_options(**{name: value})
     return {name: _configured(method, options) for name, method in made.items()}
 

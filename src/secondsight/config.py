@@ -51,7 +51,7 @@ PAPER_C1 = 10.0
 """The paper's c1, half the "lambda2 threshold" of 20 in its tables. It belongs to pixels in [0, 1]."""
 
 RELATIVE_C1 = "0.25L"
-"""The c1 of inputs that have units of their own: it scales with them, and leaves the curvature to be seen."""
+"""The c1 of inputs that have units of their own. It scales with them, and is small enough for the curvature to show."""
 
 MOST_COPIES = 10**6
 """The largest n. The error of an average of n copies falls like 1 / sqrt(n): more copies change nothing to the eye."""
@@ -63,10 +63,10 @@ MOST_POINTS = 1000
 """The most maps that a path may have: 1,000 maps of a photograph of 224 x 224 pixels take 600 MB of memory."""
 
 WIDTH = 120
-"""Characters in a line of help."""
+"""The most characters in a line of help."""
 
 SIGMA = 0.15
-"""The paper's noise, over the range of the input."""
+"""Standard deviation of the paper's noise, as a share of the range of the input."""
 
 GROUPS_METAVAR = "none|pixel|patch:SIDE|window:SIDE|superpixels|FILE.npy"
 """What `groups` takes on the command line."""
@@ -213,7 +213,14 @@ class Method:
 
     @classmethod
     def help_text(cls, indent: int = 4) -> str:
-        """Write a line or more on each option, as in the `Args:` of a docstring."""
+        """Describe each option, as in the `Args:` of a docstring.
+
+        Args:
+            indent: spaces before each line.
+
+        Returns:
+            Lines with the name, the help and the default of each option.
+        """
         indent, lines = whole(0, WIDTH // 2)("indent", indent), []
         for name, one in cls.options().items():
             default = one.default or repr(cls.defaults()[name])
@@ -250,7 +257,7 @@ class Method:
 
 def _batch_size(what: str) -> Any:
     """Declare how many copies or steps go through the network at a time."""
-    help = f"How many {what} go through the network at a time; by default as many as fit half a gigabyte."
+    help = f"How many {what} go through the network at a time; by default as many as fit into half a gigabyte."
     return option(None, whole(1, optional=True), help, "N", default="as fits")
 
 
@@ -262,7 +269,7 @@ class Smooth(Method):
     sigma: float | None = option(
         None,
         number(0.0, inclusive=True, optional=True),
-        "Standard deviation of the noise, over the range (max - min) of the input.",
+        "Standard deviation of the noise, as a share of the range (max - min) of the input.",
         default=str(SIGMA),
     )
     stdevs: float | None = option(
@@ -274,7 +281,7 @@ class Smooth(Method):
     batch_size: int | None = _batch_size("copies")
 
     def __post_init__(self) -> None:
-        """Fill in sigma where neither strength of the noise is given."""
+        """Refuse two strengths of the noise. Fill in sigma where none is given."""
         super().__post_init__()
         if self.sigma is not None and self.stdevs is not None:
             raise InputError("stdevs", "None beside sigma, which says the same in other units", self.stdevs)
@@ -299,7 +306,7 @@ class Baseline(Method):
         "What is explained: the logit of the class, where positive speaks for it, or its loss.",
         "logit|loss",
     )
-    times_input: bool = option(False, flag, TIMES_INPUT, "", default="only integrated-gradients")
+    times_input: bool = option(False, flag, TIMES_INPUT, "", default="false; integrated-gradients: true")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -337,7 +344,7 @@ class SmoothGrad(Baseline, Smooth):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class IntegratedGradients(Baseline):
-    """The gradient of the class's logit, averaged on the way from the zero input, times the input, by Captum.
+    """The gradient of the class's logit, averaged from the zero input to the input, times the input, by Captum.
 
     Example:
         >>> import torch
@@ -354,7 +361,7 @@ class IntegratedGradients(Baseline):
 
     n_steps: int = option(50, whole(1, MOST_STEPS), "How many steps lead from the zero input to the input.", "N")
     batch_size: int | None = _batch_size("steps")
-    times_input: bool = option(True, flag, TIMES_INPUT, "", default="only integrated-gradients")
+    times_input: bool = option(True, flag, TIMES_INPUT, "", default="false; integrated-gradients: true")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -365,8 +372,9 @@ class CAFO(Method):
     \max_D\; g^\top D - \lambda_1 \lVert D \rVert_1 - \lambda_2 \lVert D \rVert_2^2
     $$
 
-    g is the gradient of the loss. The map has a closed form, so its certificate is exact: the gradient, with lambda1
-    taken off its absolute values, over 2 lambda2. With groups, norms of groups take the place of absolute values.
+    g is the gradient of the loss. The map has a closed form: lambda1 is subtracted from the absolute values of g, those
+    below lambda1 become 0, and the rest is divided by 2 lambda2. So the certificate is exact. With groups, norms of
+    groups take the place of absolute values.
 
     Example:
         >>> import torch
@@ -385,17 +393,17 @@ class CAFO(Method):
         sparsity_weight,
         "How few features the map keeps: the larger, the fewer; 0 keeps all. auto stops where more features add "
         "little, along a path below lambda1_max; paper follows section 4.1 of the paper; 10% is a share of "
-        "lambda1_max, from which on the map is all zero; of several numbers, as in (0,0.01), the highest loss in "
-        "sparsity_range wins.",
+        "lambda1_max, the smallest lambda1 whose map is all zero; of several numbers, as in (0,0.01), the highest loss "
+        "in sparsity_range wins.",
         "auto|paper|NUMBER|SHARE%",
     )
     c1: float | str = option(
         "auto",
         distance_from_edge,
-        "How far lambda2 lies above L/2, the least for which there is one best map (L is the Hessian's largest "
-        "eigenvalue; for cafo lambda2 is c1 itself). If c1 is much larger than L/2, caso becomes cafo up to scale. "
-        "0.25L is relative to L; where L is 0 or not computed, to |g|^2. auto is the paper's 10 for pictures in "
-        "[0, 1], and 0.25L for inputs with units of their own.",
+        "How far lambda2 lies above L/2, where L is the Hessian's largest eigenvalue. Above L/2 there is one best map. "
+        "Methods without a Hessian, such as cafo, take c1 itself as lambda2. If c1 is much larger than L/2, caso "
+        "becomes cafo up to scale. 0.25L is relative to L; where L is 0 or not computed, to |g|^2. auto is the paper's "
+        "10 for pictures in [0, 1], and 0.25L for inputs with units of their own.",
         "auto|NUMBER|NUMBERL",
     )
     lambda2: float | None = option(
@@ -407,26 +415,27 @@ class CAFO(Method):
     groups: Groups = option(
         "none",
         group_labels_or_word,
-        "Features that stand or fall together: the channels of a pixel; squares of that side, in a grid (patch) or at "
-        "every position (window); superpixels (SLIC, some 200; superpixels:500 for more); or those with the same "
+        "Features that are zero or kept together: the channels of a pixel; squares of that side, in a grid (patch) or "
+        "at every position (window); superpixels (SLIC, some 200; superpixels:500 for more); or those with the same "
         "whole number in an array of the input's shape.",
         GROUPS_METAVAR,
     )
     sparsity_range: tuple[float, float] = option(
         (0.75, 1.0),
         share_range,
-        "The share of zero pixels (or groups) that a chosen map must have: low <= share < high.",
+        "The share of zero pixels (or groups) that a chosen map must have: low <= share < high. If no map has it, the "
+        "nearest is chosen. A lambda1 of one NUMBER or SHARE% is taken whatever its share.",
         "(LOW,HIGH)",
     )
     path_points: int = option(16, whole(12, MOST_POINTS), "How many maps the path of lambda1 has.", "N")
     path_smallest: float | None = option(
         None,
         share("a share of lambda1_max", optional=True),
-        "The last lambda1 of the path over lambda1_max; by default a hundredth, and with groups where CAFO keeps three "
-        "of four.",
+        "The last lambda1 of the path, as a share of lambda1_max; by default a hundredth, and with groups the share "
+        "where cafo keeps three groups of four.",
         default="as fits",
     )
-    times_input: bool = option(False, flag, TIMES_INPUT, "", default="only integrated-gradients")
+    times_input: bool = option(False, flag, TIMES_INPUT, "", default="false; integrated-gradients: true")
 
     def resolved(self, pictures: bool) -> Self:
         """Return the config with the c1 that "auto" stands for, by whether the inputs are pictures in [0, 1]."""
@@ -471,7 +480,8 @@ class CASO(CAFO):
     tolerance: float = option(
         1e-4,
         number(0.0),
-        "The certificate holds if the best objective is proven to be no further off than this share.",
+        "The certificate holds if it proves that no map has an objective that is higher than the returned map's by "
+        "more than this share.",
     )
     certify: str = option(
         "chosen",
@@ -485,7 +495,7 @@ class CASO(CAFO):
         "Where the proof takes its upper bound of the Hessian's largest eigenvalue from. estimated: from the products, "
         "with a margin. probable: from a random start, a few products more, wrong with probability `failure` at most. "
         "proven: from all of H, by one backward pass for each class, or one product for each entry of a small input. "
-        "auto: proven for up to 16 classes or 64 entries, else estimated.",
+        "auto: proven for up to 64 entries, and for up to 16 classes where caso takes gauss-newton; else estimated.",
         "auto|estimated|probable|proven",
     )
     failure: float = option(
@@ -496,8 +506,8 @@ class CASO(CAFO):
     max_products: int = option(
         100,
         whole(1),
-        "Stop after this many Hessian products and return the best map, not certified. The two to eight (for an "
-        "indefinite Hessian, up to 16) that fix lambda2 are always taken.",
+        "Stop after this many Hessian products and return the best map so far, not certified. The two to eight (for an "
+        "indefinite Hessian, up to 16) that fix lambda2 are always taken, as are up to 10 for bound=probable.",
         "N",
     )
 
@@ -523,7 +533,7 @@ def _antithetic(value: bool) -> Any:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SmoothMap(Smooth):
-    """The options of our own smooth methods: the noise may come in pairs, and its standard error is known."""
+    """The options of our own smooth methods: copies may come in pairs, and the standard error is known."""
 
     n: int | str = _copies(50)  # type: ignore[assignment]
     antithetic: bool = _antithetic(False)
@@ -559,7 +569,7 @@ class SmoothCAFO(CAFO, SmoothMap):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Picture(SmoothCAFO):
-    """A map to look at: SmoothCAFO by sliding windows, and beside it what second order does at the clean input.
+    """A map to look at: SmoothCAFO by sliding windows. It also tells whether second order matters at the clean input.
 
     The paper's maps are of single pixels. Windows of 8 x 8 pixels at every position show regions instead.
 
@@ -631,7 +641,7 @@ def class_of(name: str) -> type[Method]:
 
 
 def described(name: str, methods: Sequence[type[Method]]) -> tuple[Option, str]:
-    """Describe an option that several methods have: by its fullest help, and its default with the exceptions."""
+    """Describe an option that several methods have: by its longest help, and its default with the exceptions."""
     owners = [method for method in methods if name in method.options()]
     one = max((owner.options()[name] for owner in owners), key=lambda option: len(option.help))
     if one.default is not None:

@@ -1,4 +1,4 @@
-"""What is done for the sake of a device. Elsewhere nothing asks which device a tensor is on.
+"""What is done for speed on a device. Other modules ask for these choices, not for the device.
 
 The CPU's choices were measured. No GPU was: there torch's own kernels and layouts are used.
 """

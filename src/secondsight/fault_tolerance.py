@@ -1,4 +1,4 @@
-"""Many inputs, where one that fails costs no other, and where memory that runs out makes batches smaller."""
+"""Explain many inputs: one that fails costs no other, and where memory runs out, fewer share a call."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from secondsight.errors import SecondsightError, shown
 from secondsight.model.failures import is_broken_device, is_out_of_memory
 
 T = TypeVar("T")
-"""What explaining an input gives."""
+"""The result of one input."""
 
 Explain = Callable[[Sequence[Any]], Sequence[T]]
-"""From inputs to their results, in one call."""
+"""A function from inputs to their results."""
 
 
 class FaultTolerant(Generic[T]):
     """Explains inputs in calls that are as large as memory allows.
 
     Args:
-        explain: explains some inputs.
-        size: how many at a time at first.
-        failures: which errors belong to a single input. Others end the work.
+        explain: explains some inputs in one call.
+        size: the number of inputs in a call, at first.
+        failures: the errors that belong to a single input. Others end the work.
 
     Attributes:
-        size: how many at a time. It is halved where memory runs out.
+        size: the number of inputs in a call. It is halved where memory runs out.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class FaultTolerant(Generic[T]):
         self.explain, self.size, self.failures = explain, size, failures
 
     def explain_each(self, inputs: Sequence[Any]) -> list[T | Exception]:
-        """Explain inputs. One that cannot be explained has its error among the results."""
+        """Explain inputs. If one cannot be explained, its error stands in the place of its result."""
         found: list[T | Exception] = []
         while len(found) < len(inputs):
             found += self._some(inputs[len(found) : len(found) + self.size])
@@ -52,7 +52,7 @@ class FaultTolerant(Generic[T]):
             if len(inputs) == 1:
                 why = SecondsightError(f"memory ran out: {shown(error, str)}") if no_memory else error
                 return [why.with_traceback(None)]
-        # From here on nothing holds on to the error, whose traceback has everything that was computed.
+        # From here on nothing refers to the error. Its traceback would keep everything that was computed.
         if not no_memory:
             # One of them failed: find out which, and keep the others.
             return [result for one in inputs for result in self._some([one])]

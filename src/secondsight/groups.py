@@ -1,4 +1,4 @@
-"""Which entries of an input stand or fall together: from what a user asks for to labels, or to the side of windows."""
+"""Groups of entries that are zero or kept together: from what a user asks for to labels, or to the side of windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ctrl-C does while the command runs: nothing but one line, from the first moment on.
+"""What Ctrl-C does while the command runs: it ends the command with one line, from the first moment on.
 
 Loading torch takes seconds. Until work begins there is nothing to clean up, so Ctrl-C ends the process at once: an
 interrupt that is raised while a library is loaded may come out as any error, or not at all.
@@ -20,7 +20,7 @@ MESSAGE = "secondsight: interrupted\n"
 """What Ctrl-C leaves on the terminal."""
 
 MOMENT = 0.01
-"""Seconds until a dropped interrupt is sent again: the destructor is over by then."""
+"""Seconds until a dropped interrupt is sent again: the destructor that dropped it has ended by then."""
 
 
 def leave_at_once() -> None:

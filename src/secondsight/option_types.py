@@ -1,4 +1,4 @@
-"""The kinds of options that methods have: what each accepts, and how it is written in one word.
+"""The kinds of options that methods have: what each accepts, and how it is written in a short string.
 
 A check takes the name of an option and its value. It returns the value in its one normal form, or raises InputError.
 Nothing here needs torch, so that the command line can list its options at once.
@@ -121,14 +121,14 @@ def file_name(name: str, value: Any, may_be: str) -> Path:
         text = os.fsencode(value) if isinstance(value, (str, os.PathLike)) else b"\0"
     except (TypeError, ValueError):
         text = b"\0"
-    # No file has a zero in its name.
+    # No file has a zero byte in its name.
     if b"\0" in text:
         raise InputError(name, may_be, shown(value))
     return Path(os.fsdecode(text))
 
 
 def share(what: str, optional: bool = False) -> Check:
-    """Accept a number between 0 and 1; None if `optional`. `what` says what it is a share of."""
+    """Accept a number above 0 and below 1; None if `optional`. `what` says in messages what the number is."""
 
     def check(name: str, value: Any) -> float | None:
         value = plain(value)
@@ -238,7 +238,7 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
             return value
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)) and depth:
         return tuple(plain(item, depth - 1) for item in value)
-    # To numpy its long floats are plain already.
+    # `tolist` leaves numpy's long floats as they are.
     return float(value) if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational) else value
 
 
@@ -285,7 +285,7 @@ def word(value: Value) -> str:
 
 
 def split_outside(text: str) -> list[str]:
-    """Split at the commas that are not inside parentheses. A comma at the end ends the last part."""
+    """Split at the commas that are not inside parentheses. A comma at the end adds no empty part."""
     parts, depth = [""], 0
     for character in text:
         depth += {"(": 1, ")": -1}.get(character, 0)

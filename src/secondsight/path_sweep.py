@@ -29,7 +29,7 @@ PANEL_WIDTH = 1.7
 
 
 Pair = tuple[SparseExplanation, SecondOrderExplanation]
-"""CAFO and CASO."""
+"""The results of CAFO and of CASO."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Sweep:
         ]
 
     def figure(self) -> Figure:
-        """Draw blocks of three rows: CAFO, CASO, and the gradient clipped to CASO's sparsity; eta below each map.
+        """Draw blocks of three rows: CAFO, CASO, and the gradient clipped to CASO's sparsity. eta is a map's sparsity.
 
         Returns:
             A figure of matplotlib.
@@ -89,7 +89,8 @@ class Sweep:
             path: the name of the file.
 
         Raises:
-            SecondsightError: if it cannot be written.
+            InputError: if the name does not end in .png.
+            SecondsightError: if the file cannot be written.
         """
         save_figure(self.figure, path)
 
@@ -111,7 +112,7 @@ def sweep(
         method: the config of CASO. Its lambda1 is not used; CAFO takes the other options that it has.
         target: the class to explain; None: the predicted one.
         seed: of all random numbers.
-        progress: called with the number of products that CASO has taken.
+        progress: called with the number of Hessian products that CASO has taken, for each of its two paths anew.
 
     Returns:
         The maps, with a figure and a record of each chosen map.
@@ -119,6 +120,7 @@ def sweep(
     Raises:
         InputError: if the network takes no pictures, or an argument cannot be used.
         ImageError: if a file cannot be read as a picture.
+        ModelError: if the network cannot be explained as it is.
 
     Warns:
         SecondsightWarning: as `explain` does, once for all maps.

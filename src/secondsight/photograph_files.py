@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
-"""Names of files that are taken for photographs in folders and archives."""
+"""Endings of the files that are taken for photographs in folders and archives."""
 
 
 def is_photograph(path: Path) -> bool:
-    """Whether a file has the name of a photograph. Hidden files are none, such as the ._NAME.jpg of macOS."""
+    """Whether a file has the name of a photograph. Hidden files, such as the ._NAME.jpg of macOS, are none."""
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 

@@ -2,8 +2,9 @@
 
     input -> g, H -> lambda2 -> path of lambda1 -> choice -> certificate -> Explanation
 
-The methods differ in g and H only: CAFO has no H, and the smooth methods average over noisy copies. The inputs of a
-batch come in at `surrogate_at`, and the operator that `share` makes of H takes their products in one pass (batching/).
+The penalised methods differ in g and H only: CAFO has no H, and the smooth methods average over noisy copies. The
+inputs of a batch come in at `surrogate_at`. `share` makes an operator of each H, and these operators take the products
+of several inputs in one pass (batching/). Captum's methods are in `baselines.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from secondsight.threads import CoreWatch, one_thread
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The loss around one input, g'D + 1/2 D'HD (H is None for CAFO), and what was asked of it."""
+    """The loss around one input, g'D + 1/2 D'HD (H is None without second order), and what was asked for."""
 
     request: Request[CAFO]
     linear: Linearisation

@@ -18,7 +18,7 @@ class Request(Generic[M]):
     """One input's share of a call of `explain`.
 
     Attributes:
-        method: how to explain it, with nothing left to "auto" that depends on the model.
+        method: how to explain it. If its c1 was "auto", it has the c1 that this stands for with this model.
         target: the class to explain.
         seed: of all random numbers.
         progress: called with the number of products taken so far.

@@ -24,7 +24,7 @@ def caso_solver(
         build: g, the penalty and the units.
         method: what was asked.
         H: the Hessian.
-        shared: takes the products with H, perhaps together with those of other inputs.
+        shared: the operator that takes the products with H, perhaps together with those of other inputs.
         notes: what a reader of the result should know of H.
     """
     bound, rounding = _bound(method, H, build.curvature_unit)
@@ -45,9 +45,9 @@ def caso_solver(
 
 
 def _bound(method: CASO, H: LossHessian, unit: float) -> tuple[TopBound, float]:
-    """Choose what the certificate rests on, and say how far the logits may be off.
+    """Choose how the certificate bounds L, and estimate how far rounding may move a logit.
 
-    The bound is proven where that is asked for, or costs little.
+    The bound is proven where that is asked for, or where "auto" finds that it costs little.
     """
     if method.bound == "proven" or (method.bound == "auto" and is_small(H)):
         rounding = H.logit_rounding(careful=True)

@@ -35,7 +35,7 @@ class CoreWatch:
 
 @contextmanager
 def one_thread(when: bool) -> Iterator[None]:
-    """Let torch have one thread, if wanted. The number that the user has set is restored, also after errors."""
+    """Let torch have one thread, if `when` is set. The number that the user has set is restored, also after errors."""
     threads = torch.get_num_threads()
     if not when or threads == 1:
         yield

@@ -1,7 +1,7 @@
-"""NPZ files that a stranger may have written: arrays of numbers and text, and no more memory than was announced.
+"""NPZ files that a stranger may have written: arrays of numbers and text, in no more memory than the archive announces.
 
-numpy allocates whatever the header of an array claims. So the header is read first, and must claim just the bytes that
-the archive has.
+numpy allocates whatever size the header of an array claims. So the header is read first. It must claim exactly as many
+bytes as the archive announces for that array.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from secondsight.errors import SecondsightError, shown
 
 KINDS = "bfiU"
-"""Kinds of numpy's types that results are made of: truths, numbers and text."""
+"""Kinds of numpy's types that results are made of: booleans, numbers and text."""
 
 MOST_ARRAYS = 2**16 - 2
 """Arrays in an archive: as many as ZIP counts without its extension for large archives."""
@@ -28,7 +28,7 @@ MOST_DIRECTORY = 2**23
 
 
 def open_archive(file: IO[bytes]) -> ZipFile:
-    """Open an archive whose list of contents has a size that numpy's archives have."""
+    """Open an archive. Refuse one whose list of contents is larger than numpy writes it."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - 42))
     # The locator of the extension for large archives, if there is one, and the end record with the size of the list.
     locator, end = (tail := file.read(42))[:-22], tail[-22:]

@@ -1,9 +1,9 @@
 """From a request to the solver's problem of unit size, and from the solver's path back to the fields of a result.
 
 The objective is homogeneous: with g = s u and lambda1 = s l the optimal map is s times that of (u, l), and objectives
-are s^2 times theirs. Solving for u keeps gradients of any size, also those of a nearly certain prediction, from
-underflowing; with s a power of two, scaling back is exact. Where lambda2 is relative to L or to |g|^2, it shrinks with
-g: then H and lambda2 are divided by a power of two t, too, which makes the map s / t times that of the solver.
+are s^2 times theirs. The solver solves for u, so that gradients do not underflow, not even that of a nearly certain
+prediction. s is a power of two, so scaling back is exact. Where lambda2 is relative to L or to |g|^2, it shrinks with
+g. Then H and lambda2 are divided by a power of two t, too, and the map is s / t times that of the solver.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TIMES_INPUT = "the map was multiplied by the input: dark pixels cannot show, wha
 
 
 def facts_of(linear: Linearisation, request: Request[Method]) -> dict[str, Any]:
-    """List the fields of a result that no method decides."""
+    """List the fields of a result that do not depend on the map."""
     return {
         "input": linear.x[0].cpu(),
         "target": linear.target,
@@ -61,12 +61,12 @@ class ResultBuilder:
         linear: the network around the input.
         gradient: g, flat, float64; averaged for the smooth methods.
         request: what was asked.
-        grouping: which entries stand or fall together.
-        smoothing: what averaging over noisy copies left to chance; None where nothing was averaged.
+        grouping: the groups of the entries.
+        smoothing: the number of noisy copies and the standard error of their average; None without noise.
 
     Attributes:
-        unit: the power of two s.
-        curvature_unit: the power of two t.
+        unit: the power of two s, at most the largest entry of |g|; 1 if g is zero.
+        curvature_unit: the power of two t; 1 unless lambda2 is relative to L or to |g|^2.
         unit_gradient: g / s.
         penalty: what lambda1 multiplies.
         dtype: the precision of the maps.
@@ -113,7 +113,7 @@ class ResultBuilder:
         """Read c1: a number, or relative to L, in the units of `curvature_unit`."""
         wanted, t = self.method.c1, self.curvature_unit
         if isinstance(wanted, str):
-            # Scaled back step by step, because the square of a small gradient underflows. The map of no gradient is 0.
+            # Scaled back step by step, because the square of a small gradient underflows. If g is 0, any unit will do.
             square = float(self.unit_gradient.square().sum()) * (self.unit / t) * self.unit
             smallest = SMALLEST_UNIT / t
             return C1(float(wanted.rstrip("L")), unit=max(square, smallest) if square or self.unit < 1 else 1.0)
@@ -128,16 +128,16 @@ class ResultBuilder:
         return self.unit if isinstance(method, CASO) else max(self.unit * self.unit, SMALLEST_UNIT)
 
     def softmax_rounding(self, logits: float, uncertainty: float) -> SoftmaxRounding:
-        """Say what logits that are off do, in the units of `unit_gradient` and `curvature_unit`.
+        """State the effect of the rounding of logits, in the units of `unit_gradient` and `curvature_unit`.
 
         Args:
-            logits: how far they are off.
+            logits: how far rounding may move a logit.
             uncertainty: 1 - p_y, averaged over noisy copies.
         """
         return SoftmaxRounding(logits, math.sqrt(uncertainty * self.curvature_unit) / self.unit)
 
     def sparsity(self, delta: Tensor) -> float:
-        """Count the zeros of a flat map: pixels, or groups."""
+        """Compute the share of zeros of a flat map: of pixels, or of groups."""
         return zero_share(delta.cpu().reshape(self.shape), self.groups)
 
     def fields(
@@ -148,10 +148,10 @@ class ResultBuilder:
         Args:
             path: the solver's points, the chosen one among them.
             notes: the solver's notes.
-            lambda2: the weight of |D|^2.
+            lambda2: the weight of |D|^2, in the user's units.
             tolerance: the relative gap that was asked for.
             basis: what the gap rests on.
-            top_eigenvalue_bound: the bound of L that it was computed with.
+            top_eigenvalue_bound: the upper bound of L that the gap was computed with.
         """
         point, unit = path.chosen, self.unit
         lambda1_max = self.penalty.lambda1_max(self.unit_gradient)

@@ -24,11 +24,11 @@ class Certificate:
         gap: an upper bound of the optimal objective minus the objective of the map.
         relative_gap: the gap over |objective|.
         tolerance: the relative gap that was asked for.
-        basis: what the proof rests on. "exact": the map is a closed form. For the others it is an upper bound of the
-            Hessian's largest eigenvalue. "proven": from all of it. "probable": from a random start; it is wrong with
-            the probability `failure` of the method at most. "estimated": from what the products have shown, with a
-            margin; experience stands behind it, no theorem.
-        top_eigenvalue_bound: that upper bound; infinite where there is none; 0 for CAFO, which has no Hessian.
+        basis: what the proof rests on. "exact": the map is a closed form. The others rest on an upper bound of the
+            Hessian's largest eigenvalue. "proven": from all of the Hessian. "probable": from a random start; it is
+            wrong with the probability `failure` of the method at most. "estimated": from what the products have
+            shown, with a margin; it rests on experience, not on a theorem.
+        top_eigenvalue_bound: that upper bound; infinite where there is none; 0 for methods without a Hessian.
         support: which zeros and non-zeros of the *optimal* map are proven.
     """
 

@@ -1,7 +1,7 @@
 """The results: a map and what was explained; for penalised methods also the certificate and the path of lambda1.
 
-Results hold. Files, figures and sentences are made by the functions beside this file; the methods here only lead there.
-The limits of a field are for files: `record_schema.py` reads nothing else into it.
+Results only hold values. Other files of this folder make files, figures and sentences of them, and the methods here
+call those. The `limits` of a field are for stored results: `record_schema.py` refuses a file that exceeds them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Smoothing:
-    """What averaging over noisy copies of the input leaves to chance.
+    """How many noisy copies of the input were averaged, and the standard error that is left.
 
     Example:
         >>> import secondsight as ss
@@ -61,9 +61,9 @@ class SecondOrder:
         (True, 'Second order matters somewhat')
 
     Attributes:
-        angle: in degrees.
-        error: a bound of the error of `angle`.
-        sentence: both in words.
+        angle: between the two maps, in degrees.
+        error: a bound of the error of `angle`, in degrees.
+        sentence: the angle and its error in words.
     """
 
     angle: float = field(metadata=limits(0, 180, nan=True))
@@ -82,11 +82,11 @@ class PathPoint:
         (16, True, True)
 
     Attributes:
-        lambda1: the penalty.
+        lambda1: the weight of the penalty.
         sparsity: share of zero pixels or groups.
-        objective: a lower bound of the objective at the map: by the exact product where the point is certified, else by
-            what is known of H; less what rounding may have added. For a Hessian that may be indefinite it rests on the
-            same estimate as the certificate.
+        objective: a lower bound of the objective at the map. It comes from the exact product where one was taken at
+            this map, else from what is known of H. What rounding may have added is subtracted. For a Hessian that may
+            be indefinite, the bound rests on the same estimate as the certificate.
         relative_gap: certified gap over |objective|; None where no exact product was taken at this map.
         delta: the map.
         window_norms: as in `SparseExplanation`.
@@ -101,7 +101,7 @@ class PathPoint:
 
 
 class FieldSource(Protocol):
-    """Where a result that was read from a file has those fields that are read when they are asked for."""
+    """Reads the fields of a stored result that are left in its file until they are asked for."""
 
     def read(self, name: str) -> Any:
         """Read a field.
@@ -129,15 +129,15 @@ class Explanation:
         input: what was explained.
         delta: its map, of the same shape.
         target: index of the explained class.
-        label: its name.
-        probability: that the network gives it.
+        label: name of the explained class.
+        probability: what the network gives the explained class.
         prediction: index of the class that the network predicts.
         model: the name of the network.
         method: the config that was asked for. Where it said c1="auto", it has the c1 that this stood for.
         seed: of all random numbers.
         sparsity: share of pixels that are zero in all channels; with groups, the share of zero groups.
         notes: what a reader should know.
-        seconds: wall time it took; in a batch, that of the batch over the number of its inputs.
+        seconds: wall time in seconds; for several inputs in one call, the mean over them.
     """
 
     input: Tensor = field(repr=False, metadata=limits(array="input"))
@@ -156,7 +156,7 @@ class Explanation:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Read a field that was left in the file of this result, or say which methods have what it lacks."""
+            """Read a field that was left in the file of this result, or say which methods have a field of this name."""
             source = self.__dict__.get("_source")
             if source is not None and name in {one.name for one in fields(self)}:
                 # A frozen result still keeps what was read.
@@ -174,7 +174,7 @@ class Explanation:
 
     @classmethod
     def from_source(cls, known: dict[str, Any], source: FieldSource) -> Self:
-        """Make a result of the fields that are known, where the others are read when they are asked for."""
+        """Make a result of the fields that are known. `source` reads the others when they are asked for."""
         e = object.__new__(cls)
         e.__dict__.update(known, _source=source)
         return e
@@ -196,7 +196,7 @@ class Explanation:
             An array of two dimensions with values in [0, 1].
 
         Raises:
-            InputError: if `kind` is "groups" and the map has none.
+            InputError: if `kind` is another word, or "groups" for a map without groups or multiplied by the input.
         """
         from secondsight.plotting.shades import normalise
         from secondsight.results.strengths import strengths
@@ -216,6 +216,8 @@ class Explanation:
     def figure(self, kind: MapKind | None = None, blur: float = 0.0) -> Figure:
         """Draw the input, the map (for CASO beside CAFO at the same penalties), an overlay, and maps along lambda1.
 
+        The map of an input that is no picture is drawn as bars.
+
         Args:
             kind: what a shade stands for, as for `map`.
             blur: blur maps by a Gaussian of this many pixels. The figure says so, because the certificate speaks of the
@@ -232,14 +234,14 @@ class Explanation:
         return explanation_figure(self, kind, blur)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the viewer."""
+        """Return the viewer, which a notebook shows."""
         from secondsight.viewer.notebook import frame
         from secondsight.viewer.page import Tab
 
         return frame([Tab(self)])
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows that shows no HTML."""
+        """Return the figure as a picture, for notebooks that show no HTML."""
         from secondsight.plotting.figures import png
 
         return png(self.figure())
@@ -294,14 +296,14 @@ class SparseExplanation(Explanation):
     Attributes:
         certificate: how near the map is to the best one, and what proves it.
         gradient: that of the loss; averaged over the noisy copies for the smooth versions.
-        lambda1: the chosen penalty.
-        lambda1_max: the smallest whose map is all zero.
+        lambda1: the chosen weight of the penalty.
+        lambda1_max: the smallest lambda1 whose map is all zero.
         lambda2: the weight of |D|^2: L/2 + c1 (for CAFO: c1), or what was asked for. A note says if it was raised.
         path: maps by falling lambda1.
         groups: the number of each entry's group; None where every entry stands by itself, or groups are windows.
         window_norms: with `groups="window:N"`, for each pixel the mean norm of the windows that contain it: zero where
             all of them are. None without windows.
-        smoothing: of the smooth methods, what the noise left to chance; None for the others.
+        smoothing: of the smooth methods, the number of copies and their standard error; None for the others.
     """
 
     method: CAFO
@@ -317,7 +319,7 @@ class SparseExplanation(Explanation):
 
     @property
     def window(self) -> int | None:
-        """The side of the windows; None: there are none."""
+        """The side of the windows in pixels; None: there are no windows."""
         return window_side(self.method.groups, self.delta.shape)
 
 
@@ -332,7 +334,7 @@ class PictureExplanation(SparseExplanation):
         (8, 'Second order matters somewhat')
 
     Attributes:
-        second_order: does second order matter at the input itself, without noise and sparsity? By CASO.
+        second_order: does second order matter at the input itself, without noise? Computed as for CASO.
     """
 
     second_order: SecondOrder
@@ -350,11 +352,11 @@ class SecondOrderExplanation(SparseExplanation):
 
     Attributes:
         second_order: does second order matter?
-        products: exact Hessian products used.
+        products: the number of exact Hessian products that were taken.
         curvature: "gauss-newton" or "exact".
         top_eigenvalue: the L that lambda2 was set from.
         ritz_values: what the products showed of the Hessian's spectrum, rising: numbers between its extreme
-            eigenvalues, as many as there were directions.
+            eigenvalues, one for each vector of the solver's basis.
     """
 
     method: CASO

@@ -48,7 +48,7 @@ def explanation_figure(e: Explanation, kind: MapKind | None = None, blur: float 
 
 
 def demo_figure(pictured: Explanation, exact: Explanation) -> Figure:
-    """A picture to look at above the paper's map of the same photograph, and the first along lambda1."""
+    """Draw a map to look at and its path of lambda1, with the paper's map of the same photograph between them."""
     first, second = _panels(pictured, None, 0.0), _panels(exact, None, 0.0)[1:]
     rows = [Row(first, len(first), fontsize=10), Row(second, len(first), fontsize=10), *_strip(pictured, None, 0.0)]
     return maps_figure(sentences.title(pictured), rows, subtitle=sentences.subtitle(pictured))
@@ -85,9 +85,9 @@ def _strip(e: Explanation, kind: MapKind | None, blur: float) -> list[Row]:
 
 
 def telling(path: tuple[PathPoint, ...], chosen: float, count: int = STRIP_MAPS) -> list[PathPoint]:
-    """Pick the maps of a path that show most: the chosen one, and others that keep evenly more from map to map.
+    """Pick maps of a path: the chosen one, and others such that the kept share grows evenly from map to map.
 
-    What a map keeps counts by its logarithm, because paths begin with a few pixels and end with most of them.
+    The logarithm of the kept share counts, because paths begin with a few pixels and end with most of them.
 
     Args:
         path: the maps by falling lambda1.

@@ -17,7 +17,7 @@ LONGEST_TEXT = 2**16
 """Characters of a label, a note or a name: far more than any has, and few enough for a table."""
 
 Content: TypeAlias = Literal["input", "map", "pixels", "mask", "labels"]
-"""What an array holds: the input, a number for each entry of it or for each pixel, truths, or numbers of groups."""
+"""What an array holds: the input, a number for each entry of it or for each pixel, booleans, or numbers of groups."""
 
 
 @dataclass(frozen=True)

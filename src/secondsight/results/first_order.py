@@ -12,7 +12,7 @@ from secondsight.results.explanation import SparseExplanation
 
 
 class FirstOrder(NamedTuple):
-    """CAFO's map, and the norms of its windows; None where there are no windows."""
+    """CAFO's map, and the mean norm of the windows of each pixel, which is None where there are no windows."""
 
     delta: Tensor
     window_norms: Tensor | None

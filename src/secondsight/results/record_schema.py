@@ -1,8 +1,9 @@
-"""Results as JSON with arrays beside it, and back. What comes back was checked against the fields of its class.
+"""Results as JSON with arrays beside it, and back. What is read is checked against the fields of its class.
 
-The fields of a dataclass are the keys of a record. An array stands in it as "array", and lies beside it under its name,
-such as "path.3.delta". The type of a field and its limits (`field_limits.py`) say what a record may hold there, so that
-a new field of a result needs nothing here. Numbers come back bit for bit.
+The fields of a dataclass are the keys of a record. In the place of an array the record has the word "array". The array
+itself lies beside the record, under a name such as "path.3.delta". The type of a field and its limits
+(`field_limits.py`) say what a record may hold there, so that a new field of a result needs nothing here. Numbers come
+back bit for bit.
 
 >>> from secondsight.results.explanation import Smoothing
 >>> writer = RecordWriter()
@@ -42,10 +43,10 @@ NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """How numbers are written that JSON does not have."""
 
 ANYTHING = Limits()
-"""What a field may hold that says nothing: any finite number, any text, a map."""
+"""The limits of a field that declares none: any finite number, any text, a map."""
 
 WHOLE = "bi"
-"""Kinds of numpy's types that labels of groups are stored as: truths and whole numbers."""
+"""Kinds of numpy's types that labels of groups are stored as: booleans and whole numbers."""
 
 
 class RecordWriter:
@@ -98,7 +99,7 @@ class AbsentFields:
     """What a result from a file says of the fields that it lacks.
 
     Attributes:
-        reasons: by the name of the field.
+        reasons: why each field is absent, by its name.
     """
 
     reasons: dict[str, str]
@@ -109,7 +110,7 @@ class AbsentFields:
 
 
 class RecordReader:
-    """Turns records into results, and refuses what no result could have been written as.
+    """Turns records into results, and refuses a record that no result could have been written as.
 
     Args:
         arrays: those beside the record.
@@ -146,7 +147,7 @@ class RecordReader:
         Args:
             kind: the type.
             value: what the record has.
-            name: where, for messages.
+            name: the place in the record, for messages.
             limits: what the field may hold.
 
         Raises:
@@ -214,7 +215,7 @@ class RecordReader:
         return self.unread.pop(name)
 
     def _expected(self, content: Content, shape: tuple[int, ...]) -> tuple[list[str], tuple[int, ...]]:
-        """List the types and the shape that an array may have: its own shape, if no input has decided before it."""
+        """List the types and the shape that an array may have. If no input was read before it, any shape may be."""
         shape = shape if self.input is None else tuple(self.input.shape)
         if content in ("mask", "labels"):
             return ["bool" if content == "mask" else "int64"], shape
@@ -270,7 +271,7 @@ def _caution(value: Any, name: str, limits: Limits) -> Caution:
 
 
 SCALARS = {float: _number, int: _whole, str: _text, bool: _flag, Caution: _caution}
-"""What reads values that have no parts."""
+"""The functions that read values without parts."""
 
 
 def _of_type(kind: type, value: Any, name: str, may_be: str) -> Any:
@@ -280,7 +281,7 @@ def _of_type(kind: type, value: Any, name: str, may_be: str) -> Any:
 
 
 def _keys(value: Any, name: str, keys: set[str]) -> dict[str, Any]:
-    """Require an object with just these keys."""
+    """Require an object with exactly these keys."""
     record: dict[str, Any] = _of_type(dict, value, name, "an object")
     for key in sorted(keys - record.keys()):
         raise SecondsightError(f"{_inside(name, key)} is missing")

@@ -41,7 +41,7 @@ def caption(e: Explanation) -> str:
 
 
 def subtitle(e: Explanation) -> str:
-    """Say what second order does, and what the noise left to chance; empty where the method tells neither."""
+    """Say what second order does, and the standard error of the average; empty where the method tells neither."""
     lines = [e.second_order.sentence] if isinstance(e, (PictureExplanation, SecondOrderExplanation)) else []
     if isinstance(e, SparseExplanation) and e.smoothing is not None and e.smoothing.standard_error is not None:
         lines.append(f"{e.smoothing.copies} noisy copies: standard error {e.smoothing.standard_error:.0%}.")

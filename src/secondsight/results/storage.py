@@ -1,4 +1,4 @@
-"""Results as files: a figure as PNG, or everything as NPZ. A file is there whole or not at all."""
+"""Results as files: a figure as PNG, a page as HTML, or everything as NPZ. A file is there whole or not at all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FILES = "a name that ends in .png, .html or .npz"
-"""What `save` writes."""
+"""The names that `save` accepts."""
 
 FORMAT = 7
 """Version of the NPZ files: raised whenever older files cannot be read any more."""
@@ -48,14 +48,15 @@ MAY_LACK = ("input", "gradient", "path", "groups")
 """Fields that a result from a run (runs/) may lack."""
 
 HEADER = 256
-"""Bytes, or fewer, that numpy writes before the entries of an array."""
+"""The most bytes that numpy writes before the entries of an array."""
 
 MOST_RECORD = 2**26
-"""Bytes of the record, four for each character: Python's objects may take six times as much. Most take a thousandth."""
+"""Bytes of the record, four for each character: Python's objects may take six times as much. Most records take
+a thousandth."""
 
 
 def save(e: Explanation, path: str | os.PathLike[str]) -> None:
-    """Write the figure of a result (.png), a page that moves (.html), or everything (.npz)."""
+    """Write the figure of a result (.png), a page with a slider over lambda1 (.html), or everything (.npz)."""
     path = file_name("path", path, FILES)
     if path.suffix.lower() == ".png":
         save_figure(e.figure(), path)
@@ -86,7 +87,7 @@ def load(path: str | os.PathLike[str]) -> Explanation:
 
 
 class _OtherFileError(Exception):
-    """A file that may be fine, but that is not read."""
+    """A file that may be fine, but that this version does not read."""
 
 
 def _printable(error: Exception) -> str:
@@ -96,7 +97,7 @@ def _printable(error: Exception) -> str:
 
 
 def save_figure(figure: Figure | Callable[[], Figure], path: str | os.PathLike[str]) -> None:
-    """Write a PNG of a figure, or of what a function draws once the name is known to be right."""
+    """Write a PNG of a figure, or of a function that draws it. It draws only if the name of the file is right."""
     from secondsight.plotting.figures import png
 
     path = file_name("path", path, "a name that ends in .png")
@@ -171,7 +172,7 @@ def absent_fields(e: Explanation) -> dict[str, str]:
 
 
 def _unpacked(archive: ZipFile) -> Explanation:
-    """Read a result, but nothing that would fill the memory."""
+    """Read a result. Refuse a file that would fill the memory."""
     entries = entries_of(archive)
     size = sum(entry.file_size for entry in entries.values())
     if size > MOST_BYTES:

@@ -40,7 +40,7 @@ def require_kind(kind: MapKind | None) -> None:
 
 
 def _group_norms(e: Explanation, delta: Tensor, drawn: Drawn | None) -> Tensor | None:
-    """The norm of each pixel's group. None: there are no groups, or an input of its own multiplies each entry."""
+    """The norm of each pixel's group. None: there are no groups, or each entry was multiplied by its own input."""
     if not isinstance(e, SparseExplanation) or e.method.times_input:
         return None
     windows = e.window_norms if drawn is None else drawn.window_norms
