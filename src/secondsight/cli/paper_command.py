@@ -67,23 +67,20 @@ Preset = Annotated[
     ),
 ]
 Quick = Annotated[
-    bool,
-    typer.Option(
-        "--quick",
-        help=f"A first look: {QUICK_PHOTOGRAPHS} photographs, unless --count is given, and few random problems.",
-    ),
+    bool, typer.Option("--quick", help=f"A first look: {QUICK_PHOTOGRAPHS} photographs, unless --count is given.")
 ]
 Pages = Annotated[
     int,
     typer.Option(metavar="N", min=1, help="Pages of a figure with many photographs, if the result has such a figure."),
 ]
+FewProblems = Annotated[bool, typer.Option("--quick", help="A first look: fewer random problems and points.")]
 RandomSeed = Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the random problems.")]
 
 
 def _simulated(name: str, reproduce: Callable[..., Finding]) -> None:
     """Add the command of a result that needs no photographs."""
 
-    def command(out: Out = Path("out/paper"), quick: Quick = False, seed: RandomSeed = 0) -> None:
+    def command(out: Out = Path("out/paper"), quick: FewProblems = False, seed: RandomSeed = 0) -> None:
         require_folder(out)
         _show(_simulate(name, reproduce, quick, seed), out)
 

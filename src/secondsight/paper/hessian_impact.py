@@ -116,9 +116,9 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
         choice: the curvature, as for `explain`.
 
     Returns:
-        The angles in degrees and their error bounds, by c1 and by c1 / L. Also the probability of the class, L, an upper
-        bound of minus the smallest eigenvalue (`negative`), the products taken, the share of L that the rank-one part
-        p/(1-p) gg' explains, and the largest eigenvalue of the rest R.
+        The angles in degrees and their error bounds, by c1 and by c1 / L. Also the probability of the class, L, an
+        upper bound of minus the smallest eigenvalue (`negative`), the products taken, the share of L that the rank-one
+        part p/(1-p) gg' explains, and the largest eigenvalue of the rest R.
     """
     with model.ready():
         H, _ = hessian_at(model, model.tensor(file), choice=choice)
