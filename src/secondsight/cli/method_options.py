@@ -50,7 +50,8 @@ def takes_options_of(*methods: type[Method], but: Container[str] = ()) -> Callab
 def asked_method(text: str, preset: str, options: dict[str, Any]) -> Method:
     """Make the config that the command line asks for.
 
-    An option that was given wins over the same option in `text`. The preset fills in options that neither has.
+    An option that was given wins over the same option in `text`. The preset fills in options that neither has. An
+    option that `text` sets to its default counts as not set.
 
     Args:
         text: as `--method` takes it, such as "caso" or "caso(c1=1)".
