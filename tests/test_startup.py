@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from secondsight.version import __version__
+
 HEAVY = ("torch", "matplotlib", "captum", "scipy", "numpy", "PIL")
 
 
@@ -39,6 +41,12 @@ ss.explain(ss.Classifier(torch.nn.Linear(4, 3), input_shape=(4,)), torch.ones(4)
     found = imported(code)
     assert found & {"matplotlib", "captum", "scipy"} == set()
     assert "torch" in found
+
+
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "secondsight", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"secondsight {__version__}\n", "")
 
 
 def test_a_name_that_is_not_there() -> None:

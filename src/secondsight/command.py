@@ -1,4 +1,4 @@
-"""Where the command `secondsight` starts. What it does is in secondsight.cli, which takes a moment to load."""
+"""Where the command `secondsight` starts. The commands are in secondsight.cli, which takes a moment to load."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def main(args: Sequence[str] | None = None) -> int:
         args: the words after `secondsight`; None takes them from the command line.
 
     Returns:
-        The exit code: 0; 1 for a run with items that failed; 2 for anything that was asked wrongly; 130 for Ctrl-C.
+        The exit code: 0 for success; 1 for a run with items that failed; 2 where something that was asked cannot be
+        done; 130 for Ctrl-C.
     """
     words = sys.argv[1:] if args is None else list(args)
     try:
@@ -51,7 +52,10 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def command_for(words: Sequence[str]) -> typer.core.TyperGroup:
-    """Make the command for these words. The results of the paper need torch, so they wait to be asked for."""
+    """Make the command for these words.
+
+    The commands below `paper` import torch, which takes seconds. They are added only if the first word is `paper`.
+    """
     command = typer.main.get_group(app)
     if list(words[:1]) == ["paper"]:
         from secondsight.cli.paper_command import paper_app

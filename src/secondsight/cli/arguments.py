@@ -26,8 +26,12 @@ def checked_model(
         max_pixels: as `--max-pixels` takes it.
         value_range: as `--value-range` takes it.
 
+    Returns:
+        The classifier, with these limits set.
+
     Raises:
-        SecondsightError: once, instead of once for each photograph.
+        SecondsightError: if the model cannot be loaded, has no such class, or `value_range` is no range. It is raised
+            here, because otherwise each photograph would fail with it.
     """
     black_and_white = None if value_range is None else levels("--value-range", literal(f"({value_range})"))
     model = ss.load_model(name)
@@ -46,10 +50,11 @@ def checked_model(
 def photographs_in(paths: Sequence[Path]) -> list[Path]:
     """Replace each folder by the photographs in it, and each glob by the files that match, sorted by name.
 
-    Other paths stay as they are, also those of files that do not exist, and globs that no file matches.
+    Other paths stay as they are, also those of files that do not exist, and globs that no file matches. Photographs in
+    folders below a folder are not included.
 
     Raises:
-        InputError: if a folder has none.
+        InputError: if a folder has no photograph.
     """
     found: list[Path] = []
     for path in paths:
@@ -64,7 +69,15 @@ def photographs_in(paths: Sequence[Path]) -> list[Path]:
 
 
 def require_png(option: str, file: Path) -> None:
-    """Refuse the name of a figure that is no PNG file, or cannot be written."""
+    """Refuse the name of a figure that does not end in .png, or that cannot be written.
+
+    Args:
+        option: the option that named the figure, for the message.
+        file: the name.
+
+    Raises:
+        SecondsightError: if the name is refused.
+    """
     if file.suffix.lower() != ".png" or file.is_dir():
         raise ss.InputError(option, "the name of a .png file", repr(str(file)))
     require_folder(file.parent)

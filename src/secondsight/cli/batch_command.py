@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from secondsight.runs.stored_run import StoredRun
 
 SHOWN_ERRORS = 5
-"""Errors that are printed at the end. All of them are in the run."""
+"""How many errors are printed at the end. All of them are in the run."""
 
 
 @takes_options_of(*ALL)
@@ -48,20 +48,26 @@ def batch(
         str | None, typer.Option(metavar="zarr", help="Also write all maps into one Zarr array, RUN/dense.zarr.")
     ] = None,
     retry_errors: Annotated[
-        bool, typer.Option("--retry-errors", help="Also do those files again in which an item has an error.")
+        bool,
+        typer.Option(
+            "--retry-errors",
+            help="Also do those chunks again in which an item has an error, if that item can be opened now.",
+        ),
     ] = False,
     chunk: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="Items in a file. A run that is cut short loses the file that it was at.",
+            help="Items in a chunk, which is a file of the run. A run that is cut short loses the chunk it was at.",
             show_default="128",
         ),
     ] = None,
     engine: Annotated[
         str,
-        typer.Option(metavar="local|ray", help="This process, or processes of Ray, on this machine or on a cluster."),
+        typer.Option(
+            metavar="local|ray", help="local: this process. ray: processes of Ray, on this machine or on a cluster."
+        ),
     ] = "local",
     workers: Annotated[
         int | None,
@@ -86,8 +92,8 @@ def batch(
 ) -> None:
     """Explain a whole dataset: every map goes into the folder RUN, as Parquet files.
 
-    A run that was cut short goes on with the same command. An item that cannot be read has its error in the run, and
-    the exit code is 1 then.
+    A run that was cut short goes on with the same command. An item that cannot be read or explained has its error in
+    the run, and the exit code is then 1.
     """
     require_folder(out)
     config = asked_method(method, preset, asked)

@@ -18,7 +18,7 @@ from rich.table import Table
 from secondsight.errors import SecondsightWarning
 
 Record = dict[str, Any]
-"""An explanation's summary, with its photograph and figure."""
+"""An explanation's summary, with its photograph and the files that were written."""
 
 EXPLAIN_COLUMNS = (
     "photograph",
@@ -166,6 +166,6 @@ def warnings_caught() -> Iterator[list[warnings.WarningMessage]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
-        # Those of secondsight are among the notes of each result.
+        # The warnings of secondsight are among the notes of each result.
         warnings.simplefilter("ignore", SecondsightWarning)
         yield caught

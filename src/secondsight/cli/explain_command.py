@@ -44,7 +44,9 @@ def explain(
         ),
     ] = None,
     html: options.Html = False,
-    no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figures: only print the table.")] = False,
+    no_figure: Annotated[
+        bool, typer.Option("--no-figure", help="Write no PNG. Without another format, only the table is printed.")
+    ] = False,
     overwrite: options.Overwrite = False,
     show: Annotated[
         str | None,
@@ -56,7 +58,10 @@ def explain(
     ] = None,
     blur: Annotated[
         float,
-        typer.Option(metavar="PIXELS", help="Blur the maps of the figure, for the eye only; the figure says so."),
+        typer.Option(
+            metavar="PIXELS",
+            help="Blur the maps of the figure by a Gaussian of this many pixels, for the eye only; the figure says so.",
+        ),
     ] = 0.0,
     max_pixels: options.MaxPixels = None,
     value_range: options.ValueRange = None,
@@ -107,7 +112,7 @@ def _endings(formats: str, html: bool, no_figure: bool) -> list[str]:
 
 
 class _Batches:
-    """The results of photographs, several at a time where that is faster. One that fails costs no other."""
+    """The results of photographs, several at a time where that is faster. The others go on if one fails."""
 
     def __init__(
         self, model: Classifier, photographs: Sequence[Path], method: Method, target: str | None, seed: int
@@ -123,7 +128,7 @@ class _Batches:
         self.ready: dict[int, Explanation | Exception] = {}
 
     def explanation(self, number: int, bar: ProgressBar) -> Explanation:
-        """Give the result of one photograph, or raise its error."""
+        """Give the result of one photograph, or raise its error. Each result is given once."""
         if number not in self.ready:
             self._open(range(number, min(number + self.size, len(self.photographs))), bar)
         result = self.ready.pop(number)

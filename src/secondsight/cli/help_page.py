@@ -1,4 +1,4 @@
-"""The page of `--help`: the text of each option below its name, over the whole width of the terminal."""
+"""The page of `--help`: the text of each option stands below its name, as wide as the terminal and SETTINGS allow."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import typer.core
 
 SETTINGS = {"max_content_width": 100}
-"""Lines of more characters are hard to read, however wide the terminal is."""
+"""Characters of a line at most: longer lines are hard to read, however wide the terminal is."""
 
 LONGEST = 1000
-"""More characters than a first sentence has."""
+"""Characters of a first sentence at most: more than any has, so that none is cut."""
 
 
 class Command(typer.core.TyperCommand):
@@ -23,7 +23,7 @@ class Command(typer.core.TyperCommand):
             entry = parameter.get_help_record(ctx)
             default = "Options" if isinstance(parameter, typer.core.TyperOption) else "Arguments"
             if entry is not None:
-                # Of an argument, the entry names the type of Python, too.
+                # The entry of an argument also has its Python type, after " <".
                 words = entry[0].partition(" <")[0]
                 panels.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append((words, entry[1]))
         for name, entries in panels.items():

@@ -18,11 +18,14 @@ Command = Callable[..., None]
 
 
 def takes_options_of(*methods: type[Method], but: Container[str] = ()) -> Callable[[Command], Command]:
-    """Give a command an option for each option of these methods. It gets those that were given as `**options`.
+    """Give a command an option for each option of these methods.
 
     Args:
         methods: the configs.
-        but: names that the command has a meaning of its own for.
+        but: names that the command itself uses for something else. They are left out.
+
+    Returns:
+        A decorator. The command receives the options that were given as keyword arguments, beside its own.
     """
 
     def decorate(command: Command) -> Command:
@@ -45,7 +48,22 @@ def takes_options_of(*methods: type[Method], but: Container[str] = ()) -> Callab
 
 
 def asked_method(text: str, preset: str, options: dict[str, Any]) -> Method:
-    """Make the config that the command line asks for: the method, then the preset, then the options that were given."""
+    """Make the config that the command line asks for.
+
+    An option that was given wins over the same option in `text`. The preset fills in options that neither has. An
+    option that `text` sets to its default counts as not set.
+
+    Args:
+        text: as `--method` takes it, such as "caso" or "caso(c1=1)".
+        preset: the name of a preset.
+        options: the options that were given, by name.
+
+    Returns:
+        The config.
+
+    Raises:
+        InputError: if there is no such method, preset, option or value.
+    """
     method = method_of(text)
     taken = {*method.changed(), *options}
     filled = {name: value for name, value in options_of(preset).items() if method.has(name) and name not in taken}

@@ -19,8 +19,8 @@ def models(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Explain the photograph that comes with secondsight by this classifier instead, and say how its "
-            "Hessian is computed: on a tape, or by autograd because of an operation that the tape does not know.",
+            help="Instead, explain the photograph that comes with secondsight by this classifier. Say how its Hessian "
+            "is computed (on a tape, or by autograd and why) and what a map costs.",
         ),
     ] = None,
 ) -> None:

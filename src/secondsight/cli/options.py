@@ -56,16 +56,18 @@ ValueRange = Annotated[
     typer.Option(
         metavar="LOW,HIGH",
         help="The grey levels that are black and white in photographs of more than 8 bits, such as 0,4095.",
-        show_default="0,65535, or 0,1 for floating-point levels",
+        show_default="0,65535; 0,255 for 32-bit levels up to 255; 0,1 for floating-point levels",
     ),
 ]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Where figures go, one PNG for each photograph.")]
+Out = Annotated[
+    Path, typer.Option(metavar="DIR", help="The folder to write to: by default one PNG for each photograph.")
+]
 Html = Annotated[
     bool,
     typer.Option(
         "--html",
-        help="Write a page instead of a figure: one file for any browser, with a slider over lambda1. It needs no "
-        "network.",
+        help="Write a page instead of a figure: one file for any browser, with a slider over lambda1. It works "
+        "offline.",
     ),
 ]
 Overwrite = Annotated[

@@ -22,7 +22,7 @@ from secondsight.paper.finding import Finding
 from secondsight.paper.photographs import photographs, readable
 from secondsight.paper.report import write_report
 from secondsight.paper.run import Run, evenly
-from secondsight.presets import NO_PRESET
+from secondsight.presets import NO_PRESET, PRESETS
 from secondsight.presets import preset as options_of
 
 paper_app = typer.Typer(
@@ -41,25 +41,46 @@ QUICK_PHOTOGRAPHS = 12
 
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.png and NAME.json go.")]
 OutByModel = Annotated[
-    Path, typer.Option(metavar="DIR", help="Figures and numbers go to DIR/MODEL; what is there already is kept.")
+    Path,
+    typer.Option(
+        metavar="DIR",
+        help="Figures and numbers go to DIR/MODEL. Measurements that are there already, with the same settings, are "
+        "used again.",
+    ),
 ]
 Images = Annotated[Path, typer.Option(metavar="DIR", help="The folder with the photographs.")]
 Count = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="This number of them, evenly spaced by name; by default all.")
+    int | None,
+    typer.Option(metavar="N", min=1, help="How many photographs are measured, evenly spaced by name; by default all."),
 ]
 Show = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Draw maps of the pictures in this folder, and measure on those of --images."),
 ]
 Models = Annotated[str, typer.Option(metavar="NAME,NAME", help="The classifiers; `secondsight models` lists them.")]
-Quick = Annotated[bool, typer.Option("--quick", help=f"{QUICK_PHOTOGRAPHS} photographs, few points.")]
-Pages = Annotated[int, typer.Option(metavar="N", min=1, help="Pages of figures with many photographs.")]
+Preset = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join([NO_PRESET, *PRESETS]),
+        help="Hyper-parameters of the paper's tables, as far as the methods have them; `secondsight paper tables` "
+        "shows them. Results with values of their own take only none.",
+    ),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help=f"A first look: {QUICK_PHOTOGRAPHS} photographs, unless --count is given.")
+]
+Pages = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, help="Pages of a figure with many photographs, if the result has such a figure."),
+]
+FewProblems = Annotated[bool, typer.Option("--quick", help="A first look: fewer random problems and points.")]
+RandomSeed = Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the random problems.")]
 
 
 def _simulated(name: str, reproduce: Callable[..., Finding]) -> None:
     """Add the command of a result that needs no photographs."""
 
-    def command(out: Out = Path("out/paper"), quick: Quick = False, seed: options.Seed = 0) -> None:
+    def command(out: Out = Path("out/paper"), quick: FewProblems = False, seed: RandomSeed = 0) -> None:
         require_folder(out)
         _show(_simulate(name, reproduce, quick, seed), out)
 
@@ -74,7 +95,7 @@ def _on_photographs(name: str, measurement: Measurement) -> None:
         model: Models = zoo.DEFAULT,
         count: Count = None,
         show: Show = None,
-        preset: options.Preset = measurement.preset or NO_PRESET,
+        preset: Preset = measurement.preset or NO_PRESET,
         pages: Pages = 1,
         out: OutByModel = Path("out/paper"),
         quick: Quick = False,
@@ -109,7 +130,8 @@ def _everything(
 ) -> None:
     """Every result, for one network or several, and a report of them: report.md and report.html.
 
-    The slow ones take some of the photographs only; the report says how many.
+    Slow results are measured on some of the photographs only, and the report says on how many. The report and the
+    results that need no photographs go to DIR itself.
     """
     require_folder(out)
     files, shown = _photographs(images, count, quick), _shown(show)
@@ -126,7 +148,7 @@ def _everything(
             try:
                 found.append((run.folder, _measured(name, measurement, run)))
             except ss.SecondsightError as error:
-                # One result that these photographs do not allow is no reason to lose the others.
+                # These photographs may not allow one result, such as one that needs labels. The others go on.
                 complain(f"{name} is left out: {error}", "note")
                 continue
             _show(found[-1][1], run.folder)

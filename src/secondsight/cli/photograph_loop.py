@@ -41,12 +41,12 @@ def for_each_photograph(
         as_json: print each record as a line of JSON when its photograph is done, instead of the table at the end.
         suffix: goes between a photograph's name and ".png" in the name of its figure.
         sheet: the file of the one figure of all photographs; None: each has its own.
-        finish: called when all photographs are done, before anything is printed. It writes the sheet.
+        finish: called when all photographs are done, before the table is printed. It writes the sheet.
         endings: of the files that are written for each photograph.
-        overwrite: whether these may exist.
+        overwrite: whether files that exist may be written over.
 
     Raises:
-        InputError: before any work, if a file exists that may not.
+        SecondsightError: before any work, if a file exists and `overwrite` is not set.
         typer.Exit: at the end, if a photograph failed.
     """
     records: list[Record] = []
@@ -79,7 +79,7 @@ def for_each_photograph(
 
 
 def _refuse_existing(files: Sequence[Path]) -> None:
-    """Refuse to write over files."""
+    """Raise an error that names the first of these files that exists, if any does."""
     existing = [file for file in files if os.path.lexists(file)]
     if existing:
         others = f" and {len(existing) - 1} more exist" if len(existing) > 1 else " exists"
@@ -87,14 +87,14 @@ def _refuse_existing(files: Sequence[Path]) -> None:
 
 
 def _written(figure: Path, endings: Sequence[str]) -> Record:
-    """Name the files of a photograph: its figure, None if there is none, and page and arrays if they were asked for."""
+    """List the files of a photograph: its figure (None: there is none), and page and arrays if they were asked for."""
     others = {"page": ".html", "arrays": ".npz"}
     written = {name: str(figure.with_suffix(ending)) for name, ending in others.items() if ending in endings}
     return {"figure": str(figure) if ".png" in endings else None} | written
 
 
 def _figure_names(photographs: Sequence[Path], out: Path, suffix: str) -> list[Path]:
-    """DIR/STEM.png for each photograph; numbered if another figure or one of the photographs has that name.
+    """Name the figures OUT/STEM+SUFFIX.png, numbered if another figure or one of the photographs has that name.
 
     Names that differ only in case count as equal, because some file systems do not tell them apart.
     """

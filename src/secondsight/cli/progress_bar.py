@@ -46,7 +46,7 @@ class ProgressBar:
         self._shown = sys.stderr.isatty() and not self._bar.console.is_dumb_terminal and not hidden
 
     def __enter__(self) -> Self:
-        """Start the clock after which the bar shows. What is done from here on may have to be cleaned up."""
+        """Start the clock after which the bar shows. From here on Ctrl-C raises KeyboardInterrupt, for the clean-up."""
         begin_work()
         if self._shown:
             self._timer.start()
@@ -80,5 +80,9 @@ class ProgressBar:
         self._bar.update(self._task, description=f"{self._name}, {name}", products="")
 
     def show_products(self, taken: float) -> None:
-        """Show how many Hessian products this photograph has taken so far; smooth methods count in fractions."""
+        """Show how many Hessian products the current call has taken so far.
+
+        Args:
+            taken: the products of all photographs that are explained in this call. Smooth methods count in fractions.
+        """
         self._bar.update(self._task, products=f"{taken:.3g} H-products")

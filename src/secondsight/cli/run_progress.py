@@ -21,7 +21,7 @@ BETWEEN_LINES = 60.0
 
 
 class RunProgress:
-    """Shows how far a run is, on stderr. Used as a context manager, and called with its standing."""
+    """Shows how far a run is, on stderr. It is used as a context manager, and the run calls it with its `Standing`."""
 
     def __init__(self) -> None:
         """Prepare the bar."""
@@ -40,7 +40,7 @@ class RunProgress:
         self._last = time.perf_counter()
 
     def __enter__(self) -> Self:
-        """Show the bar."""
+        """Show the bar. From here on Ctrl-C raises KeyboardInterrupt, for the clean-up."""
         begin_work()
         if self._terminal:
             self._bar.start()
@@ -54,7 +54,7 @@ class RunProgress:
             self._bar.stop()
 
     def __call__(self, standing: Standing) -> None:
-        """Show a standing."""
+        """Update the bar. Without a terminal, print a line at the start and at most every BETWEEN_LINES seconds."""
         if self._terminal:
             done = standing.before + standing.done
             words = f"{done:,} of {standing.total:,}" + _failed(standing)

@@ -29,8 +29,10 @@ def sweep(
     as_json: options.Json = False,
     **asked: Any,
 ) -> None:
-    """Show what lambda1 does: CAFO, CASO and the clipped gradient at the paper's eight values and along the automatic
-    path, the share of zeros (eta) below each map, the chosen ones framed.
+    """Show what lambda1 does: maps of CAFO, CASO and the clipped gradient, at the paper's eight values and along the
+    automatic path.
+
+    The share of zeros (eta) stands below each map, and the chosen maps are framed.
     """
     photographs = photographs_in(photographs)
     require_folder(out)

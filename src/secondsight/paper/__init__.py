@@ -35,9 +35,10 @@ class Measurement:
 
     Attributes:
         reproduce: measures it.
-        most: how many photographs `secondsight paper all` measures at most; None: all. Its own command takes all.
-        preset: the table of the paper whose options it uses by default; None: it takes no preset.
-        paged: whether its figure can have several pages.
+        most: how many photographs `secondsight paper all` measures at most; None: all. The command of the result alone
+            takes all.
+        preset: the table of the paper whose options are used by default; None: the result takes no preset.
+        paged: whether the figure can have several pages.
     """
 
     reproduce: Callable[[Run], Finding]
@@ -56,4 +57,4 @@ ON_PHOTOGRAPHS: dict[str, Measurement] = {
     "non-relu": Measurement(non_relu),
     "hessian-survival": Measurement(hessian_survival, most=10),
 }
-"""Results on photographs, by the name of their command. `most` bounds the slow ones in a run of everything."""
+"""Results on photographs, by the name of their command. `most` bounds the slow results in `secondsight paper all`."""

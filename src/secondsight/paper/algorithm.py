@@ -1,7 +1,7 @@
 """The paper's own algorithm for CASO (sections 3.1 and 4): the historical baseline.
 
-Power iterations for L, then, for each lambda1, FISTA from zero with step 0.1, halved whenever the step does not raise
-the surrogate enough. It stops after ten iterations and has no certificate.
+Power iterations estimate L. Then, for each lambda1, FISTA starts from zero with step 0.1, and halves the step whenever
+it does not raise the surrogate enough. FISTA stops after ten iterations, and the map has no certificate.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ def power_iterations(product: Product, size: int, iterations: int = 10, seed: in
     Args:
         product: v to Hv.
         size: the length of v.
-        iterations: the number of steps, each one product.
+        iterations: the number of steps. Each step takes one product.
         seed: of the random start.
+
+    Returns:
+        The estimate; 0 if a product is zero.
     """
     v = torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     value = 0.0
@@ -49,7 +52,8 @@ def backtracking_fista(
 
         lambda2 |D|^2 - g'D - 1/2 D'HD + lambda1 |D|_1
 
-    Each step is shortened until the quadratic model of the smooth part lies above it.
+    The step size is shortened until, at the new point, the smooth part lies below its quadratic model. It is never
+    made longer again.
 
     Args:
         gradient: g.
@@ -58,7 +62,7 @@ def backtracking_fista(
         lambda2: weight of the penalty on large changes.
         iterations: the number of steps.
         step: the first step size.
-        decay: factor by which a step that is too long is shortened.
+        decay: factor by which a step size that is too large is multiplied.
 
     Returns:
         D after the last step.

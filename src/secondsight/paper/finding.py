@@ -21,12 +21,12 @@ class Finding:
     """The outcome of one result of the paper.
 
     Attributes:
-        name: of its command.
-        where: its place in the paper.
+        name: the name of the result's command.
+        where: the place of the result in the paper.
         claim: what the paper says.
         measured: what was found here, in sentences.
         verdict: whether the claim holds.
-        numbers: everything the figures were drawn from, ready for JSON.
+        numbers: the settings and the numbers that were measured, ready for JSON.
         figures: one for each page.
     """
 
@@ -46,8 +46,14 @@ class Finding:
     def write(self, folder: Path) -> list[Path]:
         """Write the figures and NAME.json, each whole or not at all.
 
+        Args:
+            folder: where the files go. It is made if it is not there.
+
         Returns:
             The files.
+
+        Raises:
+            SecondsightError: if a file cannot be written.
         """
         pictures = [folder / name for name in self.pictures]
         for figure, path in zip(self.figures, pictures, strict=True):

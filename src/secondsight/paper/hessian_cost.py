@@ -14,7 +14,7 @@ from secondsight.paper.photographs import Record
 from secondsight.paper.run import Run
 
 LARGEST = 20
-"""Eigenpairs that are computed alone: few beside the 1000 classes, and most of the trace."""
+"""How many of the largest eigenpairs are computed alone: few beside the 1000 classes, and most of the trace."""
 
 
 def hessian_cost(run: Run) -> Finding:
@@ -41,7 +41,7 @@ def hessian_cost(run: Run) -> Finding:
 
 
 def measure(run: Run, file: Path) -> Record:
-    """Time one gradient, the largest eigenpairs and the whole decomposition at one photograph, in seconds."""
+    """Time one gradient, the largest eigenpairs and the whole decomposition at one photograph, each in seconds."""
     x = run.model.tensor(file)
     unit = gradient_seconds(run.model, x)
     h = input_hessian(run.model, x, curvature="gauss-newton")

@@ -23,7 +23,6 @@ from secondsight.results.first_order import first_order_map
 PAIRS = 3
 """Predictions from each end of the confidence: six rows fit a page."""
 
-
 Extremes = tuple[list[SecondOrderExplanation], list[SecondOrderExplanation]]
 """The maps of the least and of the most confident predictions."""
 
@@ -56,7 +55,7 @@ def hessian_examples(run: Run) -> Finding:
 
 
 def extremes(run: Run, files: Sequence[Path], records: Sequence[Record]) -> Extremes:
-    """Explain the least and the most confident predictions by CASO, up to three of each.
+    """Explain the least and the most confident predictions by CASO, up to PAIRS of each.
 
     Args:
         run: the network and the options.

@@ -1,11 +1,12 @@
 """Figure 1: the confidence of a prediction against the difference that second order makes, without sparsity.
 
-The paper fixes c1 = 10. But as p tends to 1 the Hessian itself tends to 0, and a Hessian that is small beside c1 leaves
-CASO nearly parallel to CAFO, whatever its structure. So the same is measured with c1 in proportion to L.
+The paper fixes c1 = 10. But as p tends to 1 the Hessian itself tends to 0. A Hessian that is small beside c1 leaves
+CASO nearly parallel to CAFO, whatever the structure of the Hessian. So the distance is also measured with c1 in
+proportion to L.
 
-Beyond the paper, theorem 4 for finite p: H = p/(1-p) gg' + R, where R is the covariance, within the other classes, of
-their logits' gradients (the law of total variance). With a = 2 lambda2, CASO solves (aI - R) D = s g for some number s:
-the rank-one part changes its length and never its direction, and sin(angle to CAFO) <= |R| / a.
+Beyond the paper, theorem 4 for finite p: H = p/(1-p) gg' + R. By the law of total variance, R is 1 - p times the
+covariance of the logits' gradients among the other classes. With a = 2 lambda2, CASO solves (aI - R) D = s g for some
+number s. So the rank-one part changes the length of D and never its direction, and sin(angle to CAFO) <= |R| / a.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ FIXED = (1.0, 10.0, 100.0)
 """Values of c1: the paper's 10, and ten times less and more."""
 
 RELATIVE = (0.05, 0.25, 1.0)
-"""Values of c1 over L, from a weak penalty to a strong one; the verdict looks at 0.25."""
+"""Values of c1 over L, from a weak penalty to a strong one. The verdict takes 0.25."""
 
 BINS = 10
 """Means are taken over tenths: of the photographs, and of the range of the confidence."""
 
 TOLERANCE = 1e-6
-"""On the certified gap, below the default of `explain`, because the error of an angle goes with the root of the gap."""
+"""On the relative gap: below the default of `explain`, because the error of an angle goes with the root of the gap."""
 
 SMALLEST = 1e-300
 """Stands in for zero in a denominator: far below any number that occurs, and still a normal float64."""
@@ -115,7 +116,9 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
         choice: the curvature, as for `explain`.
 
     Returns:
-        The angles and their error bounds by c1 and by c1 / L, and what the rank-one part p/(1-p) gg' of H explains.
+        The angles in degrees and their error bounds, by c1 and by c1 / L. Also the probability of the class, L, an
+        upper bound of minus the smallest eigenvalue (`negative`), the products taken, the share of L that the rank-one
+        part p/(1-p) gg' explains, and the largest eigenvalue of the rest R.
     """
     with model.ready():
         H, _ = hessian_at(model, model.tensor(file), choice=choice)
@@ -178,7 +181,7 @@ def distance(degrees: float) -> float:
 
 
 def rank_correlation(x: list[float], y: list[float]) -> float:
-    """Return Spearman's rank correlation; 0 if one side is constant."""
+    """Return Spearman's rank correlation; 0 if one side is constant or has a single value."""
     if len(x) < 2:
         return 0.0
     ranks = torch.stack([_ranks(x), _ranks(y)])
@@ -231,8 +234,8 @@ def scatter(ax: Axes, sure: list[float], values: list[float], label: str, title:
         ax: where to draw.
         sure: the confidence of each photograph.
         values: one for each photograph.
-        label: what the values are.
-        title: the line above.
+        label: the name of the values, for the axis.
+        title: the title of the plot.
     """
     ax.scatter(sure, values, s=8, alpha=0.5, edgecolors="none")
     centres = [(i + 0.5) / BINS for i in range(BINS)]

@@ -22,10 +22,10 @@ from secondsight.results.explanation import SecondOrderExplanation
 from secondsight.results.first_order import first_order_map
 
 SAMPLES = 16
-"""Noisy copies: more of them change the angles little, and the time grows in proportion."""
+"""How many noisy copies are averaged: more change the angles little, and the time grows in proportion."""
 
 METHODS = (CASO(), SmoothCASO(n=SAMPLES))
-"""The two methods that use the Hessian."""
+"""The paper's two methods that use the Hessian."""
 
 
 def hessian_survival(run: Run) -> Finding:

@@ -1,4 +1,4 @@
-"""Appendix D: maps with and without multiplication by the input: what it adds, what it loses, what needs it."""
+"""Appendix D: maps with and without multiplication by the input: artefacts, lost invariance, and completeness."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ METHODS = ("gradient", "integrated-gradients", "cafo", "caso")
 """The methods that use no noisy copies."""
 
 SHIFT = 0.25
-"""Added to pixels in [0, 1]: a quarter of their range, so that the factor changes maps visibly."""
+"""Added to pixels in [0, 1]: a quarter of their range, so that maps times the input change visibly."""
 
 SHOWN = 3
 """Photographs in the figure, each in a row of nine panels."""
 
 PIXELS = 2000
-"""Pixels whose ranks are compared: a sample of them knows a correlation to about 1/sqrt(2000) = 0.02."""
+"""Pixels whose ranks are compared: a sample of 2000 gives a correlation to about 1/sqrt(2000) = 0.02."""
 
 
 def input_multiplication(run: Run) -> Finding:
-    """Compare maps with and without the factor: brightness, invariance under a shift, completeness.
+    """Compare maps with and without multiplication by the input: brightness, invariance under a shift, completeness.
 
     Args:
         run: the network, the photographs and where the records are kept.
@@ -70,16 +70,16 @@ def measure(model: Classifier, file: Path, seed: int) -> Record:
     """Measure each method on one photograph, with and without multiplication by the input.
 
     Returns:
-        By method, each also with the factor (`..._times`): the rank correlation of the map with the picture's
-        brightness, and how much the map changes when the input is shifted and the network takes the shift back. For
-        Integrated Gradients also by which share the sum of the map misses f(x) - f(0).
+        For each method the rank correlation of the map with the picture's brightness, and how much the map changes when
+        the input is shifted and the network takes the shift back. For Integrated Gradients also by which share the sum
+        of the map misses f(x) - f(0). Names that end in `_times` stand for the map times the input.
     """
     x = model.tensor(file)
     brightness = _some(x.sum(0), seed)
     record: Record = {key: {} for key in ("brightness", "brightness_times", "shift", "shift_times")}
     shifted = _shifted(model)
     for method in METHODS:
-        # Integrated Gradients from the shifted black takes the same path through the same network: an equal map.
+        # Integrated Gradients would start from black plus the shift and give an equal map, so it is not run again.
         delta = _map(model, x, method, seed)
         other = _map(shifted, x + SHIFT, method, seed) if method != "integrated-gradients" else delta
         record["brightness"][method] = rank_correlation(_some(delta.abs().sum(0), seed), brightness)

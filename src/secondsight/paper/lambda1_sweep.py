@@ -19,7 +19,7 @@ from secondsight.paper.run import Run
 from secondsight.path_sweep import sweep
 
 KINDS = ("cafo", "caso", "clipped")
-"""The maps that are compared; clipped is the gradient at CASO's sparsity."""
+"""The maps that are compared; clipped is the gradient, clipped to CASO's sparsity."""
 
 
 def lambda1_sweep(run: Run) -> Finding:
@@ -48,7 +48,7 @@ def lambda1_sweep(run: Run) -> Finding:
 
 
 def measure(model: Classifier, file: Path, seed: int) -> Record:
-    """Measure one photograph: the sparsity at the paper's values of lambda1, and the lonely pixels of chosen maps."""
+    """Measure one photograph: sparsity at the paper's values of lambda1, and lonely pixels of the chosen maps."""
     cafo, caso = sweep(model, file, seed=seed).paper
     etas = {e.method.name: [point.sparsity for point in e.path] for e in (cafo, caso)}
     shown = {"cafo": cafo.delta, "caso": caso.delta, "clipped": clipped(caso.gradient, zero_share(caso.delta))}

@@ -1,4 +1,4 @@
-"""Figure 4 and appendix H: photographs by methods, and whether the maps lie on the object where its box is known.
+"""Figure 4 and appendix H: maps by all methods, and the share of each in the object's box, where boxes are known.
 
 The boxes come from a file boxes.csv (columns file, x0, y0, x1, y1) in the folder of the photographs or the one above.
 """

@@ -1,9 +1,10 @@
 """Appendix F.3: the same scatter and examples for a network that is not piecewise linear.
 
-A piecewise-linear network is made smooth: softplus(beta) in place of each ReLU, with the smallest beta that stays
-within 3 points of its accuracy; that needs labels. Other networks (timm:vit_tiny_patch16_224@FILE, say) are taken as
-they are. There the true Hessian H is not the Gauss-Newton matrix G, so both are measured, and how far they are apart:
-H - G, the ends of their spectra, their maps, and what it takes to certify these.
+A piecewise-linear network is made smooth: softplus(beta) stands in place of each ReLU. beta is the smallest with which
+the network stays within 3 points of its accuracy, so labels are needed. Other networks, such as
+timm:vit_tiny_patch16_224@FILE, are taken as they are. For these networks the true Hessian H is not the Gauss-Newton
+matrix G. So both are measured, and how far they are apart: H - G, the ends of their spectra, their maps, and the
+products that a certified map takes.
 """
 
 from __future__ import annotations
@@ -42,20 +43,20 @@ BETAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 """Powers of two, from clearly smooth to nearly ReLU."""
 
 POINTS = 0.03
-"""Accuracy that the smooth network may lose: with 3 points less it is still much the same classifier."""
+"""Share of all photographs that the smooth network may lose in accuracy: 3 points less is much the same classifier."""
 
 HESSIANS = 20
-"""Photographs whose Hessians are measured, ten seconds each on two CPU threads; the accuracy is taken on all."""
+"""Photographs whose Hessians are measured at most: ten seconds each on two CPU threads. The accuracy is that of all."""
 
 CHOICES = ("exact", "gauss-newton")
 """Both Hessians, by the names that `explain` gives them."""
 
 PROBES = 8
-"""Random vectors for |H - G| / |H|: the estimate is within a few percent, because many eigenvalues add to it."""
+"""Random vectors for |H - G| / |H|. The estimate is within a few percent, because many eigenvalues add to the norms."""
 
 END = 0.01
-"""How near the smallest eigenvalue is found, as a share of the width of the spectrum. H counts as indefinite if it is
-further than that below zero."""
+"""The error of the smallest eigenvalue, as a share of the width of the spectrum. H counts as indefinite if its smallest
+eigenvalue is further than that below zero."""
 
 EXAMPLES = 2
 """Pictures whose maps are drawn: the least confident, whose maps should differ most."""
@@ -187,7 +188,7 @@ def _compared(model: Classifier, file: Path, seed: int) -> Record:
     maps: dict[str, SecondOrderExplanation] = {}
     dense: dict[str, Tensor] = {}
     with warnings.catch_warnings():
-        # They say that a map is not certified, and the record says so, too.
+        # The warnings say that a map is not certified, and the record says so, too.
         warnings.simplefilter("ignore", SecondsightWarning)
         for kind in CHOICES:
             maps[kind] = explain(model, file, CASO(curvature=kind), seed=seed)

@@ -76,7 +76,7 @@ class Ledger:
 
         Args:
             path: the file; it is created with its folders if it is not there.
-            settings: everything that the records depend on.
+            settings: everything that the records depend on, ready for JSON.
 
         Raises:
             SecondsightError: if the file cannot be written.
@@ -99,7 +99,7 @@ class Ledger:
     def fill(
         self, files: Iterable[Path], measure: Callable[[Path], Record], done: Callable[[int], None]
     ) -> list[Record]:
-        """Measure the photographs that have no record yet.
+        """Measure the photographs that have no record yet. Each new record is on the disk before the next is measured.
 
         Args:
             files: the photographs.

@@ -1,6 +1,7 @@
 """Appendix F.1: how fast the Hessian of a linear model becomes rank one, with the classes and with the confidence.
 
-H = W (diag p - pp') W' for a random W and p = [1 - (c-1) eps, eps, ..., eps], against gg' / (eps (c-1)), g = W (p - y).
+H = W (diag p - pp') W' for a random W and p = [1 - (c-1) eps, eps, ..., eps] is compared with gg' / (eps (c-1)), where
+g = W (p - y). c is the number of classes, d the number of inputs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def rank_one(quick: bool = False, seed: int = 0) -> Finding:
     """Compute the error of the rank-one Hessian by the number of classes and by the confidence.
 
     Args:
-        quick: fewer points and a quarter of the inputs.
+        quick: 6 instead of 20 points on each axis, and a quarter of the inputs.
         seed: of the random W.
     """
     points = 6 if quick else 20

@@ -1,7 +1,8 @@
 """Appendix E: the best k entries by brute force, against the L1 penalty, for small problems.
 
-CASO is min |y - AD|^2 with A = (lambda2 I - H/2)^(1/2) and y = A^-1 g / 2. The appendix says: if A has a restricted
-eigenvalue above 0, the best D with at most k entries is also the best in the L1 ball that it lies on.
+Without its L1 penalty, CASO is min |y - AD|^2 with A = (lambda2 I - H/2)^(1/2) and y = A^-1 g / 2. The appendix says:
+if A has a restricted eigenvalue above 0, the best D with at most k entries is also the best in the L1 ball that it lies
+on.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ INPUTS = 8
 """d, so small that every support can be tried."""
 
 SIZES = (1, 2, 3)
-"""Values of k: at most 56 supports each."""
+"""Values of k, the number of entries. Each has at most 56 supports."""
 
 COUPLINGS = (0.0, 0.3, 0.6, 0.9, 0.99)
-"""L over 2 lambda2, from no Hessian to just below 1, where the objective is no longer strongly concave."""
+"""Values of L / (2 lambda2), from no Hessian to just below 1. At 1 the objective is no longer strongly concave."""
 
 BISECTIONS = 60
 """Halvings of the range of lambda1: more than the 53 binary digits of float64."""
@@ -38,7 +39,8 @@ class Trial:
     Attributes:
         coupling: L / (2 lambda2).
         k: how many entries the map may have.
-        restricted: a lower bound of the restricted eigenvalue, on every cone: the smallest eigenvalue of A'A over d.
+        restricted: the smallest eigenvalue of A'A, divided by d: a lower bound of the restricted eigenvalue on every
+            cone.
         same_solution: whether the brute-force map is also the best in the L1 ball that it lies on.
         same_support: whether the brute-force map keeps the same entries as the L1 solution with k entries.
     """
@@ -85,6 +87,9 @@ def trial(coupling: float, k: int, generator: torch.Generator) -> Trial:
         coupling: L / (2 lambda2), below 1.
         k: how many entries the map may have.
         generator: the source of randomness.
+
+    Returns:
+        The outcome.
     """
     q, _ = torch.linalg.qr(torch.randn(INPUTS, INPUTS, generator=generator, dtype=torch.float64))
     values = torch.rand(INPUTS, generator=generator, dtype=torch.float64)
@@ -109,6 +114,9 @@ def best_of_size(factor: Tensor, g: Tensor, k: int) -> Tensor:
         factor: F with H = F'F; lambda2 is 1.
         g: the gradient.
         k: the number of entries.
+
+    Returns:
+        D, with zeros outside of the best support.
     """
     q = 2 * torch.eye(len(g), dtype=torch.float64) - factor.T @ factor
     best, highest = torch.zeros_like(g), 0.0

@@ -16,17 +16,17 @@ STYLE = (
     "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em;line-height:1.5}img{max-width:100%}"
     "th,td{text-align:left;padding-right:1.5em}"
 )
-"""One readable column, with pictures no wider than it and no file besides report.html."""
+"""The style of report.html: one readable column, with pictures no wider than the column. It is part of the file."""
 
 PARTS = ("measured", "verdict")
-"""What is said for each network; the place in the paper and the claim are said once."""
+"""The parts of a finding that are written for each network; the place in the paper and the claim are written once."""
 
 Entry = tuple[Path, Finding]
 """A finding and the folder that it was written to."""
 
 
 def write_report(entries: Sequence[Entry], folder: Path) -> list[Path]:
-    """Write report.md and report.html. Under each result stands what was found for each network.
+    """Write report.md and report.html. Each result is followed by the findings for each network.
 
     Args:
         entries: the findings with their folders, which lie in `folder`.
@@ -34,6 +34,9 @@ def write_report(entries: Sequence[Entry], folder: Path) -> list[Path]:
 
     Returns:
         The two files.
+
+    Raises:
+        SecondsightError: if a file cannot be written.
     """
     groups = _grouped(entries, folder)
     files = [folder / "report.md", folder / "report.html"]
@@ -48,7 +51,7 @@ def report_markdown(entries: Sequence[Entry], folder: Path) -> str:
 
     Args:
         entries: the findings with their folders, which lie in `folder`.
-        folder: the one that the links to the pictures start from.
+        folder: the folder that the links to the pictures start from.
     """
     return _markdown(_grouped(entries, folder))
 

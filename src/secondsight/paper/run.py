@@ -23,10 +23,10 @@ class Run:
     Attributes:
         model: the network.
         files: the photographs that are measured.
-        out: the folder of all results. Those of one network lie in a folder of its name.
+        out: the folder of all results. The results of one network lie in a folder of its name.
         seed: of the noise and of the eigenvalue estimate's start.
-        shown: the photographs whose maps are drawn; None: those that are measured.
-        options: of `explain`, from a preset.
+        shown: the photographs whose maps are drawn; None: the photographs that are measured.
+        options: options of methods by name, from a preset.
         pages: how many pages a figure with many photographs may have.
         progress: called with the number of photographs done.
     """
@@ -67,6 +67,9 @@ class Run:
 
         Returns:
             All settings, and one record for each photograph.
+
+        Raises:
+            SecondsightError: if the file for the records cannot be written.
         """
         settings = {"model": self.model.name, "seed": self.seed} | settings
         ledger = Ledger(self.folder / f"{name}.jsonl", settings)
@@ -74,11 +77,11 @@ class Run:
 
 
 def evenly(files: Sequence[Path], most: int | None) -> list[Path]:
-    """Choose photographs at even distances, so that they stand for all.
+    """Choose photographs at even distances in the list, so that they stand for all.
 
     Args:
-        files: to choose from.
-        most: how many; None: all.
+        files: the photographs to choose from.
+        most: how many to choose at most; None: all.
     """
     if most is None or most >= len(files):
         return list(files)

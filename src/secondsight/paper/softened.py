@@ -14,7 +14,7 @@ from secondsight.errors import ModelError
 from secondsight.model.classifier import Classifier
 
 RELUS = {functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
-"""Every spelling of ReLU in torch; ReLU6 is replaced separately."""
+"""Every function of torch that is ReLU. `relu6` is replaced by a difference of two softplus."""
 
 
 class _Softplus(TorchFunctionMode):

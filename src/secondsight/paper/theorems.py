@@ -18,10 +18,10 @@ from secondsight.optim.penalties import L1
 from secondsight.paper.finding import Finding
 
 INPUTS = 200
-"""d of the linear models, so small that the eigenvalues of hundreds of dense Hessians take seconds."""
+"""d, the number of inputs of the linear models: so small that the eigenvalues of hundreds of Hessians take seconds."""
 
 C1 = 10.0
-"""The paper's value."""
+"""The paper's value of c1."""
 
 CLASSES = (2, 3, 5, 10, 30, 100, 300)
 """Numbers of classes, about evenly spaced on a logarithmic axis."""
@@ -40,7 +40,7 @@ class Check:
     Attributes:
         statement: the statement.
         holds: whether it holds here.
-        measured: the number that says so, in words.
+        measured: the number that shows it, in words.
     """
 
     statement: str
@@ -52,7 +52,7 @@ def theorems(quick: bool = False, seed: int = 0) -> Finding:
     """Check each statement on random problems.
 
     Args:
-        quick: 2 instead of 10 problems for each.
+        quick: 2 instead of 10 random problems for a statement.
         seed: of the random problems.
     """
     torch_seed = torch.Generator().manual_seed(seed)
@@ -112,10 +112,10 @@ def closed_form(net: nn.Module, x: Tensor) -> Tensor:
 
 
 def softmax_problem(classes: int, tail: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return g and H of a random linear model.
+    """Return the gradient g and the Hessian H of a random linear model.
 
     Args:
-        classes: how many.
+        classes: the number of classes.
         tail: the probabilities of all classes but the first.
         generator: the source of randomness.
     """
@@ -241,7 +241,11 @@ def _parallel(curves: dict[str, Any], generator: torch.Generator) -> list[Check]
 
 
 def _descent(generator: torch.Generator) -> dict[str, list[float]]:
-    """Run FISTA, proximal steps and subgradient steps on one problem; return the gap of each after every step."""
+    """Run FISTA, proximal steps and subgradient steps on one problem.
+
+    Returns:
+        The gap of each method after every step, the corollary's bound, and the share of zeros in the last maps.
+    """
     g, h = softmax_problem(10, even_tail(10, 0.6), generator)
     g, h = g * 20, h * 400
     lambda2 = float(torch.linalg.eigvalsh(h)[-1]) / 2 + 1.0

@@ -28,10 +28,11 @@ Advance = Callable[[int, int], None]
 """Called with the number of items that are done since the last call, and how many of them have an error."""
 
 AHEAD = 2
-"""Batches that are opened ahead of the one that is explained: more would only take memory."""
+"""Batches that are opened ahead of the one that is being explained: more would only take memory."""
 
 SUSPICIOUS = 8
-"""A run stops if its first batch has at least this many items and all fail: paths, classes or the network are wrong."""
+"""A run stops if its first batch has at least this many items and all fail: then the paths, the classes or the network
+are wrong."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Plan:
 
     @property
     def chunks(self) -> int:
-        """Count the chunks."""
+        """The number of chunks."""
         return -(-len(self.items) // self.chunk)
 
     def places(self, chunk: int) -> range:
@@ -68,7 +69,7 @@ class Plan:
         return range(chunk * self.chunk, min((chunk + 1) * self.chunk, len(self.items)))
 
     def batches(self, chunk: int) -> list[range]:
-        """List these places batch by batch."""
+        """List the places of the items of a chunk, batch by batch."""
         places = self.places(chunk)
         return [places[start : start + self.batch] for start in range(0, len(places), self.batch)]
 
@@ -77,7 +78,7 @@ def write_chunk(plan: Plan, folder: RunFolder, chunk: int, rows: Sequence[Row]) 
     """Write the rows of a chunk. Its Parquet file comes last, because it says that the chunk is done.
 
     Raises:
-        SecondsightError: if they cannot be written, as on a full disk.
+        SecondsightError: if the rows cannot be written, as on a full disk.
     """
     if plan.dense:
         # zarr takes a while to import.
@@ -92,9 +93,9 @@ class Opened:
     """An item, opened and ready to be explained.
 
     Attributes:
-        row: what is known of it without explaining it.
-        pixels: what the network takes; None: it could not be read, and the row has the error.
-        target: the class to explain.
+        row: the columns that are known before the item is explained.
+        pixels: what the network takes; None: the item could not be read, and the row has the error.
+        target: the class to explain; None: the predicted one.
     """
 
     row: Row
@@ -103,7 +104,7 @@ class Opened:
 
 
 def opened(plan: Plan, i: int) -> Opened:
-    """Open an item. What goes wrong is in its row, whatever it is: a Dataset may raise anything."""
+    """Open an item. An error of any type goes into its row, because a Dataset may raise anything."""
     row: Row = {"position": i, "id": storable(plan.items.ids[i])}
     try:
         where = plan.items.where(i)
@@ -117,7 +118,7 @@ def opened(plan: Plan, i: int) -> Opened:
 
 
 def read_ahead(plan: Plan, batches: Iterable[range]) -> Iterator[list[Opened]]:
-    """Open the items of batches in a thread of its own, while those before them are explained."""
+    """Open the items of batches in a thread of its own, while earlier batches are explained."""
     pool, waiting = ThreadPoolExecutor(1, thread_name_prefix="secondsight-reader"), deque[Future[list[Opened]]]()
 
     def read(batch: range) -> list[Opened]:
@@ -140,7 +141,7 @@ class BatchExplainer:
     Args:
         plan: what is computed.
         cautions: warns of what changes the meaning of results.
-        works: whether items of the list were explained before. If not, a first batch of errors ends the run.
+        works: whether an earlier start has done chunks of this list. If not, a first batch of errors ends the run.
 
     Attributes:
         failed: how many items have an error so far.
@@ -153,17 +154,25 @@ class BatchExplainer:
 
     @property
     def size(self) -> int:
-        """Count the items of a call: fewer than the plan says where memory ran out."""
+        """The number of items in a call: fewer than the plan says where memory ran out."""
         return self._calls.size
 
     def chunk_rows(self, chunk: int, batches: Iterator[list[Opened]], advance: Advance) -> list[Row]:
-        """Explain a chunk, whose opened batches come next.
+        """Explain a chunk.
 
-        What was found out about the network is forgotten before: it would depend on the chunks that this process has
-        done, and a run that goes on in another process would round in another way.
+        What earlier chunks have shown of the network is forgotten first. Otherwise the last bits of a map would depend
+        on which chunks this process has done before.
+
+        Args:
+            chunk: its number.
+            batches: opened batches, of which those of this chunk come next.
+            advance: called after each batch.
+
+        Returns:
+            One row for each item of the chunk.
 
         Raises:
-            SecondsightError: if nothing can be explained, as it seems.
+            SecondsightError: if the first batch has at least SUSPICIOUS items and all of them fail.
         """
         known = self.plan.model.facts
         self.plan.model.facts = NetworkFacts(known.outputs_checked, piecewise_linear=known.piecewise_linear)
@@ -205,7 +214,7 @@ class BatchExplainer:
             raise
 
     def _noted(self, e: Explanation) -> Explanation:
-        """Say where memory made calls smaller, because other calls round in another way."""
+        """Add a note if memory made calls smaller, because calls of another size round in another way."""
         if self.size == self.plan.batch:
             return e
         return replace(
@@ -214,6 +223,6 @@ class BatchExplainer:
 
 
 def in_words(error: Exception) -> str:
-    """Write an error in one line. One that is not ours has its kind before it."""
+    """Write an error in one line. The type of an error stands before it, unless it is a SecondsightError."""
     text = shown(error, str)
     return storable(text if isinstance(error, SecondsightError) else f"{type(error).__name__}: {text}")

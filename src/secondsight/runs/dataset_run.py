@@ -35,7 +35,7 @@ class Engine(Protocol):
 
 
 IN_A_FILE = 128
-"""Items of a chunk, by default: files of some megabytes. A run that is cut short loses the chunk that it was at."""
+"""Items in a chunk, by default. It makes files of some megabytes. A run that is cut short loses the chunk it was at."""
 
 
 def run(
@@ -74,7 +74,7 @@ def run(
         out: the folder. It is made, or has to be that of this run.
         seed: as for `explain`.
         use_labels: explain the label that comes with each item of a Dataset or of a .tar (NAME.cls).
-        limit: only the first items of the list.
+        limit: how many items are explained, from the first of the list on; None: all.
         store_path: also store the path of lambda1 and the gradient. They take some twenty times the space of the rest.
         dense: "zarr" also writes all maps into one array, `dense.zarr` in the folder, with NaN for items without a map.
         retry_errors: also do those chunks again in which an item has an error, if that item can be opened now.
@@ -84,18 +84,20 @@ def run(
         workers: of Ray, how many processes; None: one for each GPU of the cluster, or each core where it has none.
         address: of a cluster of Ray, "auto" to find it. None: the one that this process is connected
             to, else one that is started for the run.
-        progress: called with the `Standing` of the run, at its start and after each batch.
+        progress: called with the `Standing` of the run: before the first item, then after each batch (with Ray, after
+            each chunk). It is not called if all items are done already.
 
     Returns:
         What is stored now, as `open_run` gives it. An item that cannot be read or explained has no map but an error.
 
     Raises:
         InputError: if an argument cannot be used.
-        SecondsightError: if the folder belongs to a run with other settings, another process works on it, or files
-            cannot be written. What is done stays done.
+        SecondsightError: if the folder belongs to a run with other settings, another process works on it, none of the
+            first items can be explained, or files cannot be written. Chunks that are done stay done.
 
     Warns:
-        SecondsightWarning: as `explain` does, once of each kind.
+        SecondsightWarning: as `explain` does, once of each kind. Also if the run was begun with other versions, threads
+            or device, and if memory ran out.
 
     Example:
         >>> import tempfile, torch
@@ -170,7 +172,7 @@ def _may_succeed(plan: Plan, positions: list[int]) -> bool:
 
 
 def _compute(plan: Plan, folder: RunFolder, todo: list[int], again: set[int], engine: Engine, progress: Report) -> None:
-    """Explain chunks, and keep in run.json how that went."""
+    """Explain chunks. Write into run.json how many items this start has done, and in which time."""
     left = sum(len(plan.places(chunk)) for chunk in todo)
     standing = Standing(len(plan.items), len(plan.items) - left)
     report = progress or (lambda _: None)
@@ -196,6 +198,6 @@ def _compute(plan: Plan, folder: RunFolder, todo: list[int], again: set[int], en
 
 
 def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> str:
-    """Say what changed between two starts that the last bits of maps depend on."""
+    """Say how two starts differ in what the last bits of maps depend on: versions, threads and device."""
     before, after = ({"threads": one["threads"], "device": one["device"]} | one["versions"] for one in (earlier, now))
     return differences(before, after)

@@ -24,7 +24,14 @@ except ImportError:
 
 
 def make_array(path: Path, count: int, shape: Sequence[int], chunk: int) -> None:
-    """Make the array, of `count` maps: float32, NaN where there is no map. One that is there stays."""
+    """Make the array: float32, with NaN where there is no map. An array that is there already is left as it is.
+
+    Args:
+        path: the folder of the array.
+        count: how many maps it has room for.
+        shape: of one map.
+        chunk: how many maps a shard has.
+    """
     if not path.exists():
         zarr.create_array(
             path,
@@ -40,8 +47,13 @@ def make_array(path: Path, count: int, shape: Sequence[int], chunk: int) -> None
 def write_shard(path: Path, chunk: int, rows: Sequence[Row]) -> None:
     """Write the maps of a chunk.
 
+    Args:
+        path: the folder of the array.
+        chunk: the number of the chunk.
+        rows: one for each item of the chunk; an item with an error has NaN.
+
     Raises:
-        SecondsightError: if they cannot be written, as on a full disk.
+        SecondsightError: if the maps cannot be written, as on a full disk.
     """
     try:
         array: Any = zarr.open_array(path, mode="r+")
@@ -58,7 +70,7 @@ def write_shard(path: Path, chunk: int, rows: Sequence[Row]) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Bring the file of a shard to the disk. There is none if it has only NaN."""
+    """Bring the file of a shard to the disk. A shard that has only NaN has no file."""
     for file in folder.rglob("*"):
         handle = os.open(file, os.O_RDONLY)
         try:

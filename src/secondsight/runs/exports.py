@@ -22,7 +22,7 @@ from secondsight.results.storage import write_whole
 from secondsight.runs.stored_run import StoredRun
 
 LONGEST_STEM = 100
-"""Characters of an item's name that are kept in the name of a file: some file systems take 143 bytes."""
+"""Characters of an item's name that are kept in the name of a file, because some file systems take only 143 bytes."""
 
 NUMBERS = ("prediction", "sparsity", "lambda1", "relative_gap", "certified", "products", "second_order_angle")
 """Columns that become fields of FiftyOne's samples."""
@@ -42,14 +42,14 @@ def export(run: StoredRun, to: str, out: Path, overwrite: bool, started: Started
         to: one of FORMATS.
         out: the folder: a new or an empty one, unless `overwrite` is set.
         overwrite: whether files there may be written over.
-        started: told of progress.
+        started: called before each map.
 
     Returns:
-        The ids of items that were left out, because their input cannot be read again: FiftyOne shows what the network
-        saw, and superpixels are found in it.
+        The ids of the items that were left out, because their input cannot be read again. FiftyOne shows the input, and
+        a figure may need it to find superpixels.
 
     Raises:
-        InputError: if there is no such format, or the maps are no pictures and have to be.
+        InputError: if there is no such format, or FiftyOne is asked for and the maps are no pictures.
         SecondsightError: if the folder has files already, or a file cannot be written.
     """
     if to not in FORMATS:
@@ -68,7 +68,7 @@ def export(run: StoredRun, to: str, out: Path, overwrite: bool, started: Started
 
 
 def _each(run: StoredRun, started: Started) -> Iterator[tuple[str, dict[str, Any], Explanation]]:
-    """Go through the maps, each with a name for its files and with its row."""
+    """Go through the maps: for each a name for its files, its row and the map."""
     for number, (row, e) in enumerate(zip(run.table().to_pylist(), run, strict=True)):
         started(number, row["id"])
         stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(row["id"]).stem)[:LONGEST_STEM]
@@ -78,7 +78,7 @@ def _each(run: StoredRun, started: Started) -> Iterator[tuple[str, dict[str, Any
 def _to_fiftyone(run: StoredRun, out: Path, started: Started) -> list[str]:
     """Write a dataset in the layout of `fiftyone.types.FiftyOneDataset`, without the documents of its database.
 
-    The media are what the network saw, because a map covers that part of a photograph and no more.
+    The pictures of the dataset are what the network saw, because a map covers only that part of a photograph.
     """
     samples, left_out = [], []
     for name, row, e in _each(run, started):

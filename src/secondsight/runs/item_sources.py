@@ -1,4 +1,4 @@
-"""From what a user names to a list of items: a folder, a glob, a list in a file, tar archives, a list, a Dataset."""
+"""Makes a list of items of what a user names: a folder, a glob, a list in a file, tar archives, a list, a Dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from secondsight.photograph_files import SUFFIXES, files_matching, is_photograph
 from secondsight.runs.items import Files, Items, Member, Members, Objects, members_of
 
 LISTS = (".txt", ".lst", ".csv", ".tsv", ".parquet")
-"""Names of files that are taken for lists of photographs."""
+"""Endings of files that are taken for lists of photographs."""
 
 MAY_BE = "a folder, a glob, a list (PATH.txt, .csv, .tsv, .parquet), a WebDataset .tar, or a photograph"
 """What an error message says that a source may be."""
@@ -28,11 +28,14 @@ def items_of(source: Any, target: Any = None, use_labels: bool = False, limit: i
         source: a path or a glob, a sequence of inputs, or a map-style torch Dataset.
         target: the class to explain, for all items, or one for each; None: the predicted one, or what the list says.
         use_labels: explain the labels that come with the items of a Dataset or an archive.
-        limit: only the first items.
+        limit: how many items are kept, from the first on; None: all.
+
+    Returns:
+        The list. Of folders, lists and archives the names are read, but no photograph is opened.
 
     Raises:
-        InputError: if it cannot be used.
-        SecondsightError: if it cannot be read.
+        InputError: if the source, the target or `use_labels` cannot be used.
+        SecondsightError: if a list or an archive cannot be read.
     """
     items = source if isinstance(source, Items) else _items(source, use_labels)
     if not len(items):

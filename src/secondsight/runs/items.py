@@ -1,6 +1,6 @@
 """What a run explains: lists of files, members of tar archives, tensors, or the items of a torch Dataset.
 
-A list knows the names of its items. What they are made of is opened one by one, by the thread that reads ahead.
+A list knows the names of its items. The items themselves are opened one by one, by the thread that reads ahead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TAR = "tar://"
 """How the address of a member of an archive begins: tar://MEMBER::ARCHIVE, as fsspec and Hugging Face write it."""
 
 MOST_MEMBER = 2**30
-"""Bytes of a member of a tar: no photograph has more, and a member is read as a whole."""
+"""Bytes of a member of a tar at most: no photograph has more, and a member is read as a whole."""
 
 
 class Items(ABC):
@@ -61,7 +61,7 @@ class Items(ABC):
 
     @abstractmethod
     def where(self, i: int) -> str | None:
-        """Say where the file of an item is, for the column `path`. None: it is in no file."""
+        """Say where the file of an item is, for the column `path`. None: the item is in no file."""
 
     def first(self, count: int) -> Self:
         """Return the list of the first items only."""
@@ -109,7 +109,7 @@ class Member:
         archive: the tar.
         name: of the member.
         offset: where its bytes begin.
-        size: how many there are.
+        size: how many bytes there are.
     """
 
     archive: Path
@@ -121,7 +121,8 @@ class Member:
         """Read the bytes.
 
         Raises:
-            ImageError: if they are too many, or not there any more.
+            ImageError: if there are more than MOST_MEMBER bytes, or the archive is cut short.
+            OSError: if the archive cannot be opened.
         """
         if self.size > MOST_MEMBER:
             raise ImageError(f"{self.name} in {self.archive} has {self.size:,} bytes, more than {MOST_MEMBER:,}")
@@ -166,12 +167,12 @@ class Objects(Items):
     """
 
     def __init__(self, source: Any, use_labels: bool = False) -> None:
-        """Name the items by their numbers. None is opened."""
+        """Name the items by their numbers. No item is opened."""
         self.source, self.use_labels = source, use_labels
         self.ids = Numbered(len(source))
 
     def open(self, i: int) -> tuple[Any, Target]:
-        """Open an item, and give its label if that is to be explained."""
+        """Open an item. Its class is its label if `use_labels` is set, else what `targets` says."""
         item, target = self.source[i], None if self.targets is None else self.targets[i]
         if not _is_pair(item):
             if self.use_labels:
@@ -180,11 +181,11 @@ class Objects(Items):
         return item[0], plain(item[1]) if self.use_labels else target
 
     def item(self, i: int) -> Any:
-        """Open an item, and leave its label."""
+        """Open an item, without its label."""
         return self.open(i)[0]
 
     def where(self, i: int) -> str | None:
-        """Return the path of an item of a list that is one."""
+        """Return the path of an item that is a path, if the source is a list. The items of a Dataset are not opened."""
         item = self.source[i] if isinstance(self.source, (list, tuple)) else None
         item = item[0] if item is not None and _is_pair(item) else item
         return str(Path(item).absolute()) if isinstance(item, (str, os.PathLike)) else None
@@ -201,13 +202,13 @@ class Numbered(Sequence[str]):
         return self.length
 
     def __getitem__(self, i: Any) -> Any:
-        """Write a number, or several."""
+        """Write the number of an item, or those of a slice."""
         numbers = range(self.length)[i]
         return [str(number) for number in numbers] if isinstance(numbers, range) else str(numbers)
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Number the names that came before: "cat.jpg", "cat.jpg#2"."""
+    """Add a number to each name that came before: "cat.jpg", "cat.jpg#2"."""
     taken: dict[str, int] = {}
     found = []
     for name in names:
@@ -221,10 +222,10 @@ def unique(names: Iterable[str]) -> list[str]:
 
 
 def item_at(where: str) -> Path | EncodedPicture:
-    """Open what the column `path` names.
+    """Return the item that the column `path` names: a path, or the bytes of a member of an archive.
 
     Raises:
-        SecondsightError: if it is not there any more.
+        SecondsightError: if the archive or its member is not there any more.
     """
     if not where.startswith(TAR):
         return Path(where)
@@ -239,7 +240,7 @@ def members_of(archive: Path) -> Mapping[str, Member]:
     """List the files of a tar by name, in their order.
 
     Raises:
-        SecondsightError: if it is no tar that can be read at any place.
+        SecondsightError: if the file cannot be read, or is no uncompressed tar.
     """
     try:
         written = archive.stat()
@@ -250,7 +251,7 @@ def members_of(archive: Path) -> Mapping[str, Member]:
 
 @functools.lru_cache(maxsize=8)
 def _members(archive: Path, written: int, size: int) -> Mapping[str, Member]:
-    """List the files of a tar as it is now: `written` and `size` tell it from what it was before."""
+    """List the files of a tar. `written` and `size` are in the cache's key, so that a tar that changed is read anew."""
     try:
         with tarfile.open(archive, "r:") as opened:
             return {one.name: Member(archive, one.name, one.offset_data, one.size) for one in opened if one.isreg()}
@@ -260,7 +261,7 @@ def _members(archive: Path, written: int, size: int) -> Mapping[str, Member]:
 
 
 def content_hash(item: Any) -> str:
-    """Hash what an item is made of: the bytes of a file, or numbers with their type and shape."""
+    """Hash the content of an item: the bytes of a file, or numbers with their type and shape."""
     hashed = hashlib.sha256()
     if isinstance(item, (str, os.PathLike)):
         with Path(item).open("rb") as file:

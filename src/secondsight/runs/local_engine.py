@@ -19,11 +19,11 @@ class LocalEngine:
 
     Attributes:
         facts: what the last bits of maps depend on, for run.json.
-        size: the smallest number of items that were explained in a call.
+        size: how many items are explained in a call: as the plan says, or fewer if memory ran out.
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Prepare the network."""
+        """Remember the plan. The network is not used yet."""
         self.plan, self.size = plan, plan.batch
         self.facts = {"engine": "local", "threads": torch.get_num_threads(), "device": str(plan.model.device)}
 
@@ -33,8 +33,11 @@ class LocalEngine:
         Args:
             folder: where the files go.
             todo: the chunks.
-            again: those of them that have a file already. It is replaced.
-            advance: told of progress.
+            again: the chunks among them that have a file already, which is replaced. This engine does not need to know.
+            advance: called after each batch.
+
+        Raises:
+            SecondsightError: if none of the first items can be explained, or a file cannot be written.
         """
         plan = self.plan
         explainer = BatchExplainer(plan, Cautions(depth=6), works=len(todo) < plan.chunks)

@@ -29,12 +29,12 @@ from secondsight.runs.sparse_arrays import dense, sparse
 from secondsight.runs.stored_fields import StoredFields, StoredInput
 
 Row = dict[str, Any]
-"""What one item has in each column. A column that is not there is null."""
+"""The values of one item by the names of the columns. A column that is not there is null."""
 
 INDICES, VALUES = pa.list_(pa.int32()), pa.list_(pa.float32())
 
 SPARSE = pa.struct({"indices": INDICES, "values": VALUES, "scale": pa.float64()})
-"""The type of what `sparse` gives."""
+"""The type of what `sparse` returns."""
 
 POINT = pa.struct(
     {
@@ -101,7 +101,7 @@ def schema(with_path: bool) -> pa.Schema:
 
 
 def result_row(e: Explanation, with_path: bool) -> Row:
-    """List what a result has in each column."""
+    """List the values of a result by the names of the columns. Columns of the item, such as its id, are not there."""
     row: Row = {
         "target": e.target,
         "label": storable(e.label),
@@ -135,10 +135,10 @@ def explanation(row: Row, method: Method, source: StoredInput, column: Callable[
     """Make the result of a row. Its input, gradient, path and groups are read when they are asked for.
 
     Args:
-        row: the columns of the row but PATH_COLUMNS.
-        method: what the run asked for.
-        source: reads its input again.
-        column: reads one of PATH_COLUMNS; None: the run does not have it.
+        row: all columns of the row but PATH_COLUMNS.
+        method: the config of the run.
+        source: reads the input of the item again.
+        column: reads one of PATH_COLUMNS. It returns None if the run does not have the column.
     """
     record = json.loads(row["record"])
     kind, dtype = KINDS[record.pop("kind")], np.dtype(record.pop("dtype"))
@@ -158,7 +158,7 @@ def explanation(row: Row, method: Method, source: StoredInput, column: Callable[
 
 
 def storable(text: object) -> str:
-    """Spell out half characters, as file names may have them: Parquet has whole ones only."""
+    """Spell out what is no valid Unicode, such as the odd bytes of a file name, because Parquet takes only UTF-8."""
     return str(text).encode("utf-8", "backslashreplace").decode()
 
 

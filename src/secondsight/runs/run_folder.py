@@ -50,11 +50,11 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out.
+        """Make the folder, if it is not there, and keep other processes out of it.
 
         Raises:
-            InputError: if the folder has other files than those of a run. It is left as it is.
-            SecondsightError: if another process has the folder, or it cannot be made.
+            InputError: if the folder has no run.json, but files of another kind. It is left as it is.
+            SecondsightError: if another process has the folder, or the folder cannot be made.
         """
         own = {self.maps.name, self.record.name, self.dense.name, ".lock"}
         try:
@@ -76,7 +76,9 @@ class RunFolder:
             lock.release()
 
     def begin(self, settings: Settings) -> None:
-        """Write what is asked for, or require that it was asked for before.
+        """Write the settings, or require that they are those of earlier starts. Remove files that were half-written.
+
+        Other settings replace those of earlier starts if no chunk is done yet.
 
         Raises:
             SecondsightError: if the folder has maps of a run with other settings.
@@ -86,7 +88,7 @@ class RunFolder:
         found = self.read_record()
         changed = differences(found["settings"], json.loads(json.dumps(settings)))
         if changed and not any(PART.fullmatch(file.name) for file in self.maps.iterdir()):
-            # Nothing was done, so nothing can disagree: perhaps the first start named a class that there is not.
+            # No map is there that could disagree: perhaps the first start named a class that the network does not have.
             shutil.rmtree(self.dense, ignore_errors=True)
             self.write_record(found | {"settings": settings})
         elif changed:
@@ -94,14 +96,14 @@ class RunFolder:
             raise SecondsightError(f"{self.path} was begun with other settings: {changed}. {hint}")
         for file in self.maps.iterdir():
             if TEMPORARY.fullmatch(file.name):
-                # What a process that was killed has left.
+                # A process that was killed has left it.
                 file.unlink()
 
     def read_record(self) -> dict[str, Any]:
         """Read run.json.
 
         Raises:
-            SecondsightError: if it is not there, or not as this version writes it.
+            SecondsightError: if run.json is not there, cannot be read, or has another format.
         """
         try:
             found = json.loads(self.record.read_bytes())
@@ -120,7 +122,7 @@ class RunFolder:
         write_whole(self.record, lambda file: file.write(text.encode()), durable=True)
 
     def begin_session(self, session: dict[str, Any]) -> list[dict[str, Any]]:
-        """Add what is known of this start to run.json, and return what is known of earlier ones."""
+        """Add a record of this start to run.json, and return the records of earlier starts."""
         record = self.read_record()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self.write_record(record | {"sessions": [*record["sessions"], {"started": started} | session]})
@@ -128,7 +130,7 @@ class RunFolder:
         return earlier
 
     def end_session(self, found: dict[str, Any]) -> None:
-        """Add how this start went. Where the disk is full, that is not known."""
+        """Add to the record of this start how it went. If run.json cannot be written (full disk), it stays as it is."""
         with suppress(SecondsightError):
             record = self.read_record()
             record["sessions"][-1] |= found
@@ -141,8 +143,13 @@ class RunFolder:
     def commit(self, chunk: int, rows: Sequence[Row], with_path: bool) -> None:
         """Write the rows of a chunk. When this returns, they survive a power cut.
 
+        Args:
+            chunk: its number.
+            rows: one for each item.
+            with_path: whether the file has PATH_COLUMNS.
+
         Raises:
-            SecondsightError: if they cannot be written, as on a full disk. Nothing is left of them then.
+            SecondsightError: if the rows cannot be written, as on a full disk. The folder is then as it was before.
         """
         columns = schema(with_path)
 
@@ -158,7 +165,14 @@ class RunFolder:
         write_whole(self.part(chunk), write, durable=True)
 
     def done(self, sizes: Sequence[int]) -> set[int]:
-        """List the chunks that are done. A file that is torn or has another number of rows is none of them."""
+        """List the chunks that are done.
+
+        Args:
+            sizes: how many items each chunk has.
+
+        Returns:
+            The numbers of the chunks whose file is whole and has one row for each item.
+        """
         found = set()
         for file in self.maps.iterdir():
             number = PART.fullmatch(file.name)
@@ -175,7 +189,7 @@ class RunFolder:
 
 
 def rows_in(file: Path) -> int:
-    """Count the rows of a Parquet file by its footer; -1 if it is torn."""
+    """Count the rows of a Parquet file by its footer; -1 if the footer cannot be read."""
     try:
         return int(pq.read_metadata(file).num_rows)
     except (pa.ArrowException, OSError):
@@ -183,7 +197,7 @@ def rows_in(file: Path) -> int:
 
 
 def _encodings(columns: pa.Schema) -> dict[str, Any]:
-    """Choose how columns are written. Indices that rise take few bits by their differences."""
+    """Choose how columns are written. Indices rise, so their differences take few bits."""
     large = {"map_indices": "DELTA_BINARY_PACKED", "map_values": "BYTE_STREAM_SPLIT"}
     return {
         "use_dictionary": ["label", "basis", "error"],

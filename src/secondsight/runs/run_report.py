@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from secondsight.runs.stored_run import StoredRun
 
 GALLERY = 1000
-"""Photographs in the gallery: their maps take some 30 MB."""
+"""Photographs in the gallery at most: the photographs and maps of a thousand take some 30 MB."""
 
 WHOLE_PATHS = 50
 """A gallery of at most this many photographs has the whole path of each, if the run has it: some 300 kB each."""
 
 QUALITY, SIDE = 80, 224
-"""Of a photograph: what the usual networks see, in 12 kB."""
+"""Quality and longer side, in pixels, of the JPEG of a photograph: what the usual networks see, in 12 kB."""
 
 THUMBNAIL_QUALITY, THUMBNAIL_SIDE = 72, 128
-"""Of a thumbnail: 4 kB."""
+"""Quality and longer side, in pixels, of the JPEG of a thumbnail: 4 kB."""
 
 COLUMNS = {
     "id": "id",
@@ -54,6 +54,9 @@ def save_report(
         path: the file.
         gallery: how many photographs are in the gallery at most. Counts and histograms are of the whole run.
         progress: called with how many photographs are done, and of how many.
+
+    Raises:
+        SecondsightError: if the file cannot be written.
     """
     text = report_page(run, gallery, progress or (lambda done, total: None)).encode()
     write_whole(path, lambda file: file.write(text))
@@ -91,7 +94,7 @@ def report_page(run: StoredRun, gallery: int, progress: Callable[[int, int], Non
 
 
 def _columns(run: StoredRun) -> dict[str, list[Any]]:
-    """The numbers of all maps, with four digits: more are not seen."""
+    """The numbers of all maps, with four digits, because the page shows no more."""
     table = run.table([*COLUMNS.values(), "target", "prediction", "notes"])
     found = {name: _short(table[column].to_pylist()) for name, column in COLUMNS.items()}
     pairs = zip(table["target"].to_pylist(), table["prediction"].to_pylist(), strict=True)

@@ -1,4 +1,4 @@
-"""What a run was asked for, as one flat record: two starts of a run must agree in all of it.
+"""The settings of a run as one flat record: two starts of a run must agree in all of them.
 
 >>> differences({"seed": 0, "method": "caso"}, {"seed": 1, "method": "caso"})
 'seed was 0, is 1'
@@ -29,18 +29,23 @@ UNKNOWN = "unknown: a function, which has no weights to hash"
 """The fingerprint of a network that is no module."""
 
 READER = ("channels", "size", "resize", "interpolation", "max_pixels", "value_range")
-"""How photographs are read."""
+"""The fields of `PictureReader`: how photographs are read."""
 
 
 def settings_of(model: Classifier, items: Items, method: Method, seed: int, others: Mapping[str, Any]) -> Settings:
-    """List everything that the maps of a run depend on.
+    """List everything that the maps of a run depend on, but not versions, threads and device.
+
+    With other versions, threads or another device, maps agree within their certificates, not to the last bit.
 
     Args:
         model: the network.
         items: what is explained.
         method: the config.
         seed: of all random numbers.
-        others: settings of the run itself.
+        others: settings of the run itself, such as the size of its chunks.
+
+    Returns:
+        The settings, ready for JSON.
     """
     config = method.resolved(model.takes_pictures) if isinstance(method, CAFO) else method
     reader = model.picture_reader() if model.takes_pictures else None
@@ -61,7 +66,11 @@ def settings_of(model: Classifier, items: Items, method: Method, seed: int, othe
 
 
 def fingerprint(model: Classifier) -> str:
-    """Hash the modules of a network and its weights. Equal networks have equal fingerprints on every device."""
+    """Hash the modules of a network and its weights. Equal networks have equal fingerprints on every device.
+
+    Returns:
+        The hash in hexadecimal digits, or UNKNOWN for a function.
+    """
     net = model.computed
     if not isinstance(net, nn.Module):
         return UNKNOWN
@@ -77,7 +86,7 @@ def fingerprint(model: Classifier) -> str:
 
 
 def reader_of(settings: Settings) -> PictureReader | None:
-    """Make what reads the photographs of a run. None: its items were no photographs."""
+    """Make the reader of the photographs of a run. None: its items were no photographs."""
     if settings["channels"] is None:
         return None
     found: Any = {name: tuple(one) if isinstance(one := settings[name], list) else one for name in READER}
@@ -85,7 +94,7 @@ def reader_of(settings: Settings) -> PictureReader | None:
 
 
 def versions() -> dict[str, str]:
-    """List what computes: on other versions, maps agree within their certificates, not to the last bit."""
+    """List the versions of what computes. With others, maps agree within their certificates, not to the last bit."""
     return {
         "secondsight": __version__,
         "python": platform.python_version(),
@@ -97,7 +106,7 @@ def versions() -> dict[str, str]:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Say in one line in which settings two starts differ. Empty: in none."""
+    """Say in one line in which settings two starts differ. The line is empty if they differ in none."""
     found = []
     for name in [*before, *(name for name in now if name not in before)]:
         was, is_now = before.get(name), now.get(name)

@@ -19,11 +19,16 @@ import torch
 from torch import Tensor
 
 LARGEST_VALUE = 2.0**96
-"""Numbers beyond this or its inverse are scaled: float32 ends at 2^128, and loses digits below 2^-126."""
+"""A float64 array is scaled if its largest entry is above this or below its inverse: float32 ends at 2^128, and loses
+digits below 2^-126."""
 
 
 def sparse(tensor: Tensor) -> dict[str, Any]:
-    """Keep the entries that are not zero, of the flat array. Entries that are not finite are kept, too."""
+    """Keep the entries of an array that are not zero. Entries that are not finite are kept, too.
+
+    Returns:
+        The places of these entries in the flat array (`indices`), and the entries over `scale` (`values`).
+    """
     flat = tensor.numpy().ravel()
     indices = np.flatnonzero(flat)
     values, scale = flat[indices], 1.0
@@ -37,7 +42,13 @@ def sparse(tensor: Tensor) -> dict[str, Any]:
 
 
 def dense(stored: Mapping[str, Any], shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
-    """Write out what `sparse` has kept."""
+    """Make the whole array from what `sparse` has kept.
+
+    Args:
+        stored: what `sparse` gave.
+        shape: of the array.
+        dtype: of the array.
+    """
     full = np.zeros(math.prod(shape), dtype)
     full[stored["indices"]] = np.asarray(stored["values"], dtype) * dtype.type(stored["scale"])
     return torch.from_numpy(full.reshape(tuple(shape)))

@@ -35,15 +35,15 @@ class Standing:
 
     @property
     def seconds(self) -> float:
-        """The time since this start began to explain."""
+        """The time in seconds since this start began to explain."""
         return time.perf_counter() - self._since
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate of the time left, by the pace of this start; None until something is done."""
+        """An estimate of the time left in seconds, by the pace of this start; None until an item is done."""
         left = self.total - self.before - self.done
         return self.seconds / self.done * left if self.done else None
 
 
 Report: TypeAlias = Callable[[Standing], None] | None
-"""Called at the start of a run, and after each batch."""
+"""Called before the first item of a run is explained, then after each batch (with Ray, after each chunk)."""

@@ -1,4 +1,4 @@
-"""What an Explanation from a run reads when it is asked for: its input, its groups, its gradient and its path."""
+"""Fields that an Explanation from a run reads only when a user asks for them: input, groups, gradient and path."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StoredInput:
         """Read the input.
 
         Raises:
-            NotStoredError: if it cannot be had any more.
+            NotStoredError: if the input came from no file, cannot be read again, or has changed.
         """
         if self.items is None and self.where is None:
             why = "the input is not in the run, and came from no file: give the items to open_run(RUN, items=...)"
@@ -76,7 +76,7 @@ class StoredFields:
         method: the config of the run.
         shape: of the map.
         dtype: of the map.
-        column: reads a column of the row; None: the run does not have it.
+        column: reads a column of the row by its name. It returns None for a column that the run does not have.
     """
 
     source: StoredInput
@@ -89,7 +89,7 @@ class StoredFields:
         """Read a field of the Explanation.
 
         Raises:
-            NotStoredError: if it cannot be had.
+            NotStoredError: if the run does not have the field, or the input that it is made from cannot be read again.
         """
         if name == "input":
             return self.source.read(self.dtype)
@@ -101,7 +101,7 @@ class StoredFields:
         return dense(stored, self.shape, self.dtype) if name == "gradient" else tuple(map(self._point, stored))
 
     def _groups(self) -> Tensor | None:
-        """Number the groups. Only superpixels depend on the input."""
+        """Number the groups. The input is read only for superpixels, because other groups depend on its shape alone."""
         groups = self.method.groups if isinstance(self.method, CAFO) else None
         by_input = isinstance(groups, str) and groups.startswith("superpixels")
         return group_labels(groups, self.source.read(self.dtype) if by_input else torch.empty(self.shape))

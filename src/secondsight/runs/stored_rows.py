@@ -33,13 +33,13 @@ class StoredRow:
     group: int
 
     def read(self) -> Row:
-        """Read all columns but those of the path."""
-        # A file may have been written anew, because its errors were tried again.
+        """Read all columns but PATH_COLUMNS."""
+        # The time of the last change is part of the cache's key: items with an error may have been done again.
         table = _group(self.file, self.file.stat().st_mtime_ns, self.row // self.group)
         return self._of(table, LIGHT)
 
     def column(self, name: str) -> Any:
-        """Read one column; None where the file does not have it."""
+        """Read one column; None if the file does not have it."""
         if name not in pq.read_schema(self.file).names:
             return None
         return self._of(_read_group(self.file, self.row // self.group, [name]), [name])[name]
@@ -50,12 +50,12 @@ class StoredRow:
 
 @functools.lru_cache(maxsize=2)
 def _group(file: Path, written: int, number: int) -> pa.Table:
-    """Read the rows that are read together. They are cached, because rows are usually read one after the other."""
+    """Read one group of rows. Groups are cached, because rows are usually read one after the other."""
     return _read_group(file, number, list(LIGHT))
 
 
 def _read_group(file: Path, number: int, columns: list[str]) -> pa.Table:
-    """Read some rows, and compare them with the check sums that were written beside them."""
+    """Read one group of rows, and compare it with the check sums that were written beside it."""
     try:
         with pq.ParquetFile(file, page_checksum_verification=True) as opened:
             return opened.read_row_group(number, columns=columns)

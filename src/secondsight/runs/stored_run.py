@@ -29,14 +29,14 @@ def open_run(path: str | os.PathLike[str], items: Any = None) -> StoredRun:
 
     Args:
         path: the folder that `run` or `secondsight batch` wrote to.
-        items: what was explained, if it came from no files: inputs are then read from there when they are asked for.
+        items: the items that were explained, if they came from no files. The inputs of maps are then read from them.
 
     Returns:
-        The maps that are there now. Nothing but the footers of files is read yet.
+        The maps that are there now. Only run.json and the footers of the Parquet files are read yet.
 
     Raises:
-        SecondsightError: if the folder has no run.
-        InputError: if `items` are fewer than the run has.
+        SecondsightError: if the folder has no run that this version can read.
+        InputError: if `items` are fewer than the run has, or cannot be used.
 
     Example:
         >>> import tempfile, torch
@@ -61,8 +61,8 @@ class StoredRun(Sequence[Explanation]):
 
     Items with an error have no map: they are in `errors`. An Explanation has all fields that were stored. Its `input`
     is read again from the item's file when it is asked for, and must not have changed. Its `gradient` and `path` are
-    there only if the run kept them (`store_path=True`, `--path`). What cannot be had raises `NotStoredError`, an
-    AttributeError, so that `hasattr` works; figures leave it out.
+    there only if the run kept them (`store_path=True`, `--path`). A field that was not stored, or cannot be read again,
+    raises `NotStoredError`. That is an AttributeError, so that `hasattr` works. Figures leave such fields out.
 
     Attributes:
         path: the folder.
@@ -77,7 +77,7 @@ class StoredRun(Sequence[Explanation]):
     """
 
     def __init__(self, folder: RunFolder, record: dict[str, Any], items: Items | None = None) -> None:
-        """Look which files are there. For use by `open_run`."""
+        """List the files that are there. Use `open_run` instead."""
         self.path, self.settings, self.sessions = folder.path, record["settings"], record["sessions"]
         self.total: int = self.settings["items"]
         self.method = Method.from_json(self.settings["method"])
@@ -134,7 +134,8 @@ class StoredRun(Sequence[Explanation]):
             Its Explanation.
 
         Raises:
-            SecondsightError: if there is none, because there is no such item, it failed, or is not done yet.
+            InputError: if `id` is no text.
+            SecondsightError: if there is no map, because there is no such item, it failed, or it is not done yet.
         """
         if not isinstance(id, str):
             raise InputError("id", "the name of an item, as `ids` has it", shown(id))
@@ -153,7 +154,7 @@ class StoredRun(Sequence[Explanation]):
             condition: an expression of the columns.
 
         Returns:
-            The same run with these maps only.
+            The same run with these maps only. `errors`, `total` and `is_complete` still speak of the whole run.
 
         Raises:
             InputError: if the condition is no expression of pyarrow.
@@ -170,7 +171,7 @@ class StoredRun(Sequence[Explanation]):
         """Return the rows of the maps as a table of pyarrow, a row for each map.
 
         Args:
-            columns: the columns; None: all but the large ones, which have the maps.
+            columns: the names of the columns; None: all but the large ones, which hold the maps.
 
         Returns:
             The table.
@@ -189,7 +190,7 @@ class StoredRun(Sequence[Explanation]):
 
     @property
     def errors(self) -> pa.Table:
-        """The items that have no map, with the reason of each: a table with position, id, path and error."""
+        """The items that have an error instead of a map: a table with position, id, path and error."""
         return self._rows(["position", "id", "path", "error"], pc.field("error").is_valid())
 
     @property
@@ -202,7 +203,7 @@ class StoredRun(Sequence[Explanation]):
         return fine if self._condition is None else fine & self._condition
 
     def _rows(self, columns: list[str], condition: pc.Expression) -> pa.Table:
-        # Tables keep the order of the files, which is that of the list.
+        # Tables keep the order of the files, which is the order of the list.
         return self._dataset.to_table(columns=columns, filter=condition)
 
     def _places(self) -> list[int]:
