@@ -27,7 +27,6 @@ from secondsight.optim.path import Path, Point
 from secondsight.optim.penalties import L1, Penalty
 from secondsight.optim.problem import C1, Objective, Problem
 from secondsight.optim.proof import Origin
-from secondsight.optim.small_matrices import inner_products
 from secondsight.optim.softmax_rounding import SoftmaxRounding
 
 LARGEST_BASIS = 48
@@ -223,8 +222,7 @@ class CasoSolver:
         return 2 * self.c1.at(top) if self.lambda2 is None else 2 * self.lambda2 - top
 
     def _check_symmetry(self) -> None:
-        matrix = inner_products(self.basis.vectors, self.basis.products)
-        error, size = float((matrix - matrix.T).abs().max()), float(matrix.abs().max())
+        error, size = self.basis.asymmetry(), float(self.basis.cross.abs().max())
         # Numbers that small have lost digits to underflow.
         if error > ASYMMETRY * size and size * self.H.unit > SMALLEST:
             self.asymmetry = error / size

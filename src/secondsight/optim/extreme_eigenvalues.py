@@ -156,17 +156,16 @@ def size_beside_gradient(basis: KrylovBasis, known: float = -1.0) -> float:
     """
     if basis.probe is None:
         return 0.0
-    product = basis.products[basis.probe]
-    along = basis.vectors @ product
     # In the coordinates of the basis, because its vectors are long.
+    along = basis.cross[:, basis.probe]
     known_part = along.clone()
     known_part[basis.probe :] = 0
     if known >= 0:
         values, coordinates, residuals = basis.ritz_coordinates()
         settled = coordinates[:, residuals <= known]
         known_part += settled @ (values[residuals <= known] * settled[basis.probe])
-    square = float(product @ product - 2 * known_part @ along + known_part @ known_part)
-    return math.sqrt(max(square, 0.0) * (len(product) - basis.probe))
+    square = float(basis.squares[basis.probe, basis.probe] - 2 * known_part @ along + known_part @ known_part)
+    return math.sqrt(max(square, 0.0) * (basis.vectors.shape[1] - basis.probe))
 
 
 def _least_products(psd: bool, margin: float, size: float) -> int:

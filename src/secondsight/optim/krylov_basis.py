@@ -64,6 +64,8 @@ class KrylovBasis:
     Attributes:
         vectors: V, one vector per row.
         products: HV, one product per row.
+        cross: V'HV as computed: entry (i, j) is <v_i, Hv_j>. Rounding makes it slightly asymmetric.
+        squares: the inner products <Hv_i, Hv_j>.
         magnified: how many times larger the rounding of each product is than that of a product with a unit vector. A
             vector that lies mostly in the basis is divided by its small new part, which magnifies its rounding.
         probe: the index of the vector that was drawn at random, orthogonal to those before it; None: none was drawn.
@@ -76,6 +78,7 @@ class KrylovBasis:
         self.products = like.new_empty(0, len(like))
         self._room: tuple[Tensor, ...] = (self.vectors, self.products)
         self.magnified = like.new_empty(0)
+        self.cross, self.squares = like.new_empty(0, 0), like.new_empty(0, 0)
         self.probe: int | None = None
         self.factor_error = 0.0
         eps = torch.finfo(dtype).eps
@@ -149,12 +152,17 @@ class KrylovBasis:
             self._room[0][:count], self._room[1][:count] = self.vectors, self.products
         self._room[0][count], self._room[1][count] = vector, product
         self.vectors, self.products = (rows[: count + 1] for rows in self._room)
+        # These matrices grow by a row and a column, because computing them anew takes a pass for each vector.
+        along, pair = inner_products(self.vectors, product[None]), torch.stack([vector, product])
+        across, squares = inner_products(self.products, pair).T
+        self.cross = _grown(self.cross, along[:, 0], across)
+        self.squares = _grown(self.squares, squares, squares)
 
     @property
     def size(self) -> float:
         """The length of the longest product with a unit vector: a lower bound of H's norm, usually close to it."""
         if self._size is None:
-            self._size = float(self.products.norm(dim=1).max()) if len(self) else 0.0
+            self._size = math.sqrt(float(self.squares.diagonal().max())) if len(self) else 0.0
         return self._size
 
     def measured_rounding(self) -> float:
@@ -170,10 +178,9 @@ class KrylovBasis:
         """
         if self.probe is None or self.size == 0 or len(self) < 2:
             return self.rounding
-        z, hz = self.vectors[self.probe], self.products[self.probe]
-        errors = (self.products @ z - self.vectors @ hz) / self.magnified
+        errors = (self.cross[self.probe] - self.cross[:, self.probe]) / self.magnified
         others = len(self) - 1
-        typical = math.sqrt(float(errors.square().sum()) / others * len(z)) / self.size
+        typical = math.sqrt(float(errors.square().sum()) / others * self.vectors.shape[1]) / self.size
         return max(self.rounding, DEVIATIONS * typical)
 
     def rounding_of(self, delta: Tensor, product: Tensor) -> float:
@@ -186,15 +193,19 @@ class KrylovBasis:
     def projected(self) -> Tensor:
         """Compute V'HV, made symmetric."""
         if self._projected is None:
-            matrix = inner_products(self.vectors, self.products)
-            self._projected = (matrix + matrix.T) / 2
+            self._projected = (self.cross + self.cross.T) / 2
         return self._projected
+
+    def asymmetry(self) -> float:
+        """Find the largest entry of V'HV - (V'HV)'. Only rounding makes it differ from 0, if H is symmetric."""
+        return float((self.cross - self.cross.T).abs().max())
 
     def ritz(self) -> tuple[RitzPair, RitzPair]:
         """Compute the bottom and the top Ritz pair. The top value never exceeds the largest eigenvalue of H."""
         if self._ritz is None:
-            values, coefficients = torch.linalg.eigh(self.projected())
-            self._ritz = self._pair(values[0], coefficients[:, 0]), self._pair(values[-1], coefficients[:, -1])
+            values, _, residuals = self.ritz_coordinates()
+            low, high = (RitzPair(float(values[i]), float(residuals[i])) for i in (0, -1))
+            self._ritz = low, high
         return self._ritz
 
     def ritz_values(self) -> Tensor:
@@ -215,13 +226,8 @@ class KrylovBasis:
         Residuals come from a difference of squares, so they are accurate to some 1e-8 of H's size.
         """
         values, coordinates = torch.linalg.eigh(self.projected())
-        squares = (coordinates * (inner_products(self.products, self.products) @ coordinates)).sum(0)
+        squares = (coordinates * (self.squares @ coordinates)).sum(0)
         return values, coordinates, (squares - values.square()).clamp(min=0).sqrt()
-
-    def _pair(self, value: Tensor, coefficients: Tensor) -> RitzPair:
-        vector = coefficients @ self.vectors
-        residual = coefficients @ self.products - value * vector
-        return RitzPair(float(value), float(residual.norm()))
 
     def factor(self, shift: float = 0.0) -> Tensor:
         """Compute rows U with U'U = GV (V'GV)^-1 V'G <= G, the Nystrom approximation of G = H + shift I >= 0.
@@ -233,10 +239,16 @@ class KrylovBasis:
         return self._factors[shift]
 
     def _factor(self, shift: float) -> Tensor:
-        products = self.products + shift * self.vectors if shift else self.products
-        matrix = self.projected() + shift * identity(products)
-        scale = matrix.diagonal().clamp(min=0).sqrt()
-        sizes = products.norm(dim=1)
+        mixing = self._mixing(shift)
+        factor = mixing @ self.products
+        return factor.addmm_(mixing, self.vectors, alpha=shift) if shift else factor
+
+    def _mixing(self, shift: float) -> Tensor:
+        """Compute the coefficients of the factor's rows in GV with G = H + shift I."""
+        unit = identity(self.cross)
+        matrix = self.projected() + shift * unit
+        squares = self.squares + 2 * shift * self.projected() + shift**2 * unit
+        scale, sizes = (square.diagonal().clamp(min=0).sqrt() for square in (matrix, squares))
         noise = self.rounding * sizes.max() * self.magnified
         # A product that may be mostly rounding comes from a null vector. Divided by nearly nothing, its rounding would
         # look like curvature.
@@ -246,18 +258,17 @@ class KrylovBasis:
             & (noise.square() <= LARGEST_NOISE * (scale * scale.max()).square())
         )
         if not bool(kept.any()):
-            return products[:0]
-        scale, products, noise = scale[kept], products[kept], noise[kept]
+            return unit[:0]
+        scale, noise = scale[kept], noise[kept]
         correlation = matrix[kept][:, kept] / scale[:, None] / scale
         values, rotation = torch.linalg.eigh(correlation)
         mixing = rotation / values.clamp(min=SMALLEST_CORRELATION).sqrt() / scale[:, None]
         # The same test for combinations of vectors.
         rounding = (mixing * noise[:, None]).square().sum(0)
         large = (values > SMALLEST_CORRELATION) & (rounding <= LARGEST_NOISE * scale.max() ** 2)
-        mixing = mixing[:, large]
         self.factor_error = math.sqrt(float(rounding[large].sum()))
-        factor: Tensor = mixing.T @ products
-        return factor
+        coefficients: Tensor = mixing[:, large].T @ unit[kept]
+        return coefficients
 
     def interpolant(self) -> tuple[Tensor, Tensor]:
         """Compute orthonormal rows B, those of V first, and a matrix T with B'TB = H - PHP, P = I - V'V.
@@ -271,7 +282,7 @@ class KrylovBasis:
     def _interpolate(self) -> tuple[Tensor, Tensor]:
         matrix = self.projected()
         # The part of HV outside of V has few dimensions where V comes from H's own products.
-        gram = inner_products(self.products, self.products) - matrix @ matrix
+        gram = self.squares - matrix @ matrix
         squares, rotation = torch.linalg.eigh((gram + gram.T) / 2)
         kept = squares > (self.rounding * self.size) ** 2
         sizes, rotation = squares[kept].sqrt(), rotation[:, kept]
@@ -287,13 +298,18 @@ class KrylovBasis:
         It is a lower bound of L, never below the Ritz value.
         """
         if self._top is None:
-            self._top = _top_of_factor(self.factor())
+            self._top = self._top_of_factor()
         return self._top
 
+    def _top_of_factor(self) -> tuple[float, Tensor]:
+        mixing = self._mixing(0.0)
+        if len(mixing) == 0:
+            return 0.0, self.vectors.new_zeros(self.vectors.shape[1])
+        values, rotation = torch.linalg.eigh(mixing @ self.squares @ mixing.T)
+        vector = (rotation[:, -1] @ mixing) @ self.products
+        return float(values[-1]), vector / vector.norm()
 
-def _top_of_factor(factor: Tensor) -> tuple[float, Tensor]:
-    if len(factor) == 0:
-        return 0.0, factor.new_zeros(factor.shape[1])
-    values, rotation = torch.linalg.eigh(inner_products(factor, factor))
-    vector = rotation[:, -1] @ factor
-    return float(values[-1]), vector / vector.norm()
+
+def _grown(matrix: Tensor, column: Tensor, row: Tensor) -> Tensor:
+    """Add a column and a row, which both end in the new corner."""
+    return torch.cat([torch.cat([matrix, column[:-1, None]], 1), row[None]])
