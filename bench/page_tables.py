@@ -62,18 +62,19 @@ def markdown(titles: Sequence[str], rows: Iterable[Sequence[str]], right: bool =
 
 def run_table(data: Data, network: str) -> list[str]:
     """What each method costs on one network."""
-    keys = {key: f"run.{network}.{key}" for key in NAMES}
+    keys = {key: f"run.{network}.{key}" for key in NAMES if key in lookup(data, f"run.{network}")}
     rows = [(NAMES[row] + _mark(data, key), *cells(lookup(data, key))) for row, key in keys.items()]
     return markdown([NETWORKS[network], *(title for title, _ in COLUMNS.values())], rows)
 
 
 def limits_table(data: Data) -> list[str]:
     """What rows may cost, and whether they do."""
-    rows = []
+    rows, networks = [], [lookup(data, f"run.{network}") for network in NETWORKS]
     for key, name in NAMES.items():
-        found = [lookup(data, f"run.{network}.{key}") for network in NETWORKS]
+        found = [measured[key] for measured in networks if key in measured]
         rows += [
-            (f"{name}: {LIMITS[what]}", *(_limit(figures, what) for figures in found)) for what in limits(found[0])
+            (f"{name}: {LIMITS[what]}", *(_limit(figures, what) for figures in found))
+            for what in limits(found[0] if found else {})
         ]
     return markdown(["at most", *NETWORKS.values()], rows, right=False)
 
@@ -191,14 +192,13 @@ def curved_table(data: Data) -> list[str]:
     """What maps cost on networks that are not piecewise linear."""
     rows = []
     for key, name in CURVED.items():
-        f = lookup(data, f"curved.{key}")
-        cells = [name]
+        cells = [name + _mark(data, f"run.{key}.caso-exact")]
         for kind in ("exact", "gauss-newton"):
-            c = f[kind]
-            cells += [f"{c['ge']:.1f} ({c['ge_95']:.1f})", f"{c['limit']}", f"{c['products']:g}"]
-            cells.append(f"{c['certified']} of {f['photographs']}")
-            cells.append(f"{c['memory']:.1f} ({c['memory_limit']})")
-        rows.append([*cells, f"{f['smoothgrad']:.0f}"])
+            c = lookup(data, f"run.{key}.caso-{kind}")
+            cells += [f"{c['ge']:.1f} ({c['ge95']:.1f})", f"{c['ge_limit']:g}", f"{c['products']:g}"]
+            cells.append(f"{c['certified']} of {c['photographs']}")
+            cells.append(f"{c['peak_ratio']:.1f} ({c['peak_ratio_limit']:g})")
+        rows.append([*cells, f"{lookup(data, f'run.{key}.smoothgrad')['ge']:.0f}"])
     heads = ["g.e. (95 %)", "wanted", "products", "certified", "peak memory over a gradient's (wanted)"]
     return markdown(
         [
@@ -327,6 +327,7 @@ def gpus_table(data: Data) -> list[str]:
 TABLES: dict[str, Callable[[Data], list[str]]] = {
     **{f"run.{network}": lambda data, network=network: run_table(data, network) for network in NETWORKS},
     "run.limits": limits_table,
+    "run.curved": curved_table,
     "ab": ratios_table,
     "scaling": scaling_table,
     **{f"smooth.{key}": lambda data, key=key: smooth_table(data, key) for key in ("resnet50.n5", "resnet50.n50")},
@@ -337,7 +338,6 @@ TABLES: dict[str, Callable[[Data], list[str]]] = {
     "startup.cold": cold_table,
     "certificates": certificates_table,
     "load": load_table,
-    "curved": curved_table,
     "non-relu": non_relu_table,
     "viewer": viewer_table,
 }

@@ -13,6 +13,8 @@ Figures = dict[str, float]
 NAMES = {
     "gradient": "gradient of the loss: the unit",
     "caso": "caso: certified map, path of 16",
+    "caso-exact": "caso with the exact Hessian",
+    "caso-gauss-newton": "caso with Gauss-Newton",
     "floor": "floor for these H-products",
     "cafo": "cafo: exact map, path of 16",
     "picture": "picture: windows of 8, 16 copies, and the sentence",

@@ -2,25 +2,27 @@
 
     make bench        (or: python -m bench.run [--models lite0] [--rows caso,cafo] [--quick] [--json FILE])
 
-One process and one table for each network. A gradient equivalent (g.e.) is the wall time of one loss gradient on the
-same network, photograph and threads, taken right before and after what it is compared with. Memory is the peak above
-the loaded network, in a process of its own.
+One process and one table for each network. Those of bench/curved_networks.py are not piecewise linear: `caso` with
+either Hessian on few photographs, and Captum's methods on one. A gradient equivalent (g.e.) is the wall time of one
+loss gradient on the same network, photograph and threads, taken right before and after what it is compared with.
+Memory is the peak above the loaded network, in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 
 import secondsight as ss
 from bench import record
+from bench.curved_networks import ARCHITECTURES, classifier
 from bench.measure import console
 from bench.photographs import model as load
 from bench.row import Figures, Row
-from bench.rows import ROWS, Counts, Subject, gradient
+from bench.rows import OF_CURVED, ROWS, Counts, Subject, gradient
 from bench.table import line, table
 
 QUICK = Counts(caso=2, path=1, batch=4, captum=1, smooth=1, spectrum=1, baseline=0)
@@ -62,6 +64,21 @@ def bench(subject: Subject, wanted: list[str], report: Report) -> None:
             report.show(subject.name, subject.model.name)
 
 
+def subject_of(name: str, asked: Counts, curved: int, thorough: bool) -> Subject:
+    """Load a network. The slow ones that are not piecewise linear take `curved` photographs, and one for Captum."""
+    if name not in ARCHITECTURES:
+        return Subject(name, load(name), asked, thorough)
+    few = replace(asked, caso=min(asked.caso, curved), captum=min(asked.captum, 1))
+    return Subject(name, classifier(name), few, thorough)
+
+
+def rows_of(subject: Subject, wanted: list[str]) -> list[str]:
+    """Choose those of the wanted rows that this network has."""
+    if subject.name in ARCHITECTURES:
+        return [row for row in wanted if row in OF_CURVED]
+    return [row for row in wanted if row != "curved" and getattr(subject.counts, ROWS[row][1])]
+
+
 def counts(arguments: argparse.Namespace) -> Counts:
     """What was asked for; a small number of photographs is one for the middling rows too."""
     photographs = arguments.photographs
@@ -79,9 +96,10 @@ def counts(arguments: argparse.Namespace) -> Counts:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="resnet50,lite0")
+    parser.add_argument("--models", default=",".join(["resnet50", "lite0", *ARCHITECTURES]))
     parser.add_argument("--rows", default=",".join(ROWS), help="some of %(default)s")
     parser.add_argument("--photographs", type=int, default=40, help="for caso and cafo")
+    parser.add_argument("--curved", type=int, default=4, help="the same on networks that are not piecewise linear")
     parser.add_argument("--path", type=int, default=10, help="photographs with every point certified")
     parser.add_argument("--batch", type=int, default=40, help="photographs for many in one call")
     parser.add_argument("--captum", type=int, default=5, help="photographs for SmoothGrad and Integrated Gradients")
@@ -98,8 +116,8 @@ def main() -> None:
         parser.error(f"--rows: {', '.join(sorted(unknown))}; may be {', '.join(ROWS)}")
     asked, report = counts(arguments), Report(arguments.json)
     for name in arguments.models.split(","):
-        subject = Subject(name, load(name), asked, thorough=not arguments.quick)
-        bench(subject, [row for row in wanted if getattr(asked, ROWS[row][1])], report)
+        subject = subject_of(name, asked, arguments.curved, thorough=not arguments.quick)
+        bench(subject, rows_of(subject, wanted), report)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def test_every_row_can_be_measured_and_shown(tiny: ss.Classifier, monkeypatch: p
     assert set(rows) == set(NAMES) - {"batch-10", "batch-40"}
     assert all(line(row, 1) for row in rows.values())
     ours = [row for key, row in rows.items() if key != "paper" and row.gaps]
-    assert len(ours) == 10
+    assert len(ours) == 12
     assert max(gap for row in ours for gap in row.gaps) <= 1e-4
     assert len(rows["batch-4"].costs) == 4
     assert rows["batch-4"].figures(1)["share"] > 0
