@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from secondsight.operators.tape.curved_steps import MatrixProducts, Multiply, Normalise, Softmax
-from secondsight.operators.tape.linear_steps import ByAutograd, Product
+from secondsight.operators.tape.linear_steps import ByAutograd, Product, layout
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
@@ -20,7 +20,11 @@ def products(call: Call, a: Tensor, b: Tensor) -> Outcome:
         if tensor.ndim != len(shape) or len(tensor) != shape[0]:
             return None
         spread.append([i for i, length in enumerate(tensor.shape) if length != shape[i]])
-    return None if call.written else Multiply(a.detach(), b.detach(), (spread[0], spread[1]))
+    if call.written:
+        return None
+    # Tangents have this layout. A product of two layouts is slow, and so are the steps after it.
+    factors = [tensor.detach().contiguous(memory_format=layout(tensor)) for tensor in (a, b)]
+    return Multiply(factors[0], factors[1], (spread[0], spread[1]))
 
 
 @rule("bmm.default", only_first=False)
