@@ -28,7 +28,7 @@ from secondsight.optim.lambda_choice import LambdaRule
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.penalties import L1, GroupLasso, Penalty
 from secondsight.optim.problem import Problem
-from secondsight.optim.semismooth_newton import Threshold, semismooth_newton
+from secondsight.optim.semismooth_newton import WholeThreshold, semismooth_newton
 from secondsight.results.first_order import first_order_map
 from test_optim import AUTO, Instance, Solved, cafo_path, fixed, instance, proven
 from test_optim import solve as solve_any
@@ -185,7 +185,7 @@ def test_newton_finds_the_optimum(grouping: Grouped, lambda1: float, edge: float
     factor = (vectors * values.clamp(min=0).sqrt()).T
     a = grouping.problem.top * (1 + edge) + 1e-3
     start = torch.zeros(len(values), dtype=torch.float64)
-    z, delta, _ = semismooth_newton(Threshold(grouping.problem.g, factor, lambda1, grouping.penalty), a, start)
+    z, delta, _ = semismooth_newton(WholeThreshold(grouping.problem.g, factor, lambda1, grouping.penalty), a, start)
     positive = replace(grouping.problem, h=factor.T @ factor)
     best = replace(grouping, problem=positive).twin(lambda1, a / 2).optimum()
     assert (z - factor @ delta).norm() <= 1e-6 * (1 + z.norm())

@@ -28,7 +28,7 @@ from secondsight.optim.path import Path
 from secondsight.optim.penalties import L1, Penalty
 from secondsight.optim.problem import C1, Problem
 from secondsight.optim.second_order_angle import angle_without_penalty
-from secondsight.optim.semismooth_newton import Threshold, semismooth_newton
+from secondsight.optim.semismooth_newton import WholeThreshold, semismooth_newton
 
 AUTO = KneeRule((0.75, 1.0), points=16, smallest=0.01)
 PAPER = PaperRule((0.75, 1.0), PAPER_START)
@@ -344,7 +344,7 @@ def test_newton_is_exact_also_at_the_edge_of_concavity(seed: int, lambda1: float
     factor = (vectors * values.clamp(min=0).sqrt()).T
     a = problem.top * (1 + edge)
     z, delta, _ = semismooth_newton(
-        Threshold(problem.g, factor, lambda1, L1()), a, torch.zeros(60, dtype=torch.float64)
+        WholeThreshold(problem.g, factor, lambda1, L1()), a, torch.zeros(60, dtype=torch.float64)
     )
     assert (z - factor @ delta).norm() <= 1e-6 * (1 + z.norm())
     w = problem.g - a * delta + problem.h @ delta

@@ -152,7 +152,7 @@ class Probable(TopBound):
         self.rest = Bounds(0.0, 0.0) if len(rows) == 0 else Bounds(math.inf, math.inf)
         steps = 0
         while len(rows) and steps < MOST_RANDOM_STEPS:
-            basis.append(rows, (H @ rows.T).T)
+            basis.extend(rows, (H @ rows.T).T)
             steps += 1
             rows = basis.new_directions(basis.products[-1:], least=MOSTLY_NOISE * basis.rounding)
             self.rest = self._rest(basis, known, H.psd, exhausted=len(rows) == 0)

@@ -100,7 +100,7 @@ def estimate(basis: KrylovBasis, psd: bool) -> Spectrum:
 def start(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, seed: int) -> None:
     """Take the first two products: at g, and at a random probe orthogonal to it."""
     rows = basis.new_directions(torch.stack([gradient, random_vector(gradient, seed)]))
-    basis.append(rows, (H @ rows.T).T)
+    basis.extend(rows, (H @ rows.T).T)
     # If there is only one direction, it is g, unless g is zero.
     basis.probe = len(basis) - 1 if len(basis) > 1 or not bool(gradient.any()) else None
 
@@ -138,7 +138,7 @@ def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, search: 
         if passes == COMPANION_PASS and search.companion is not None:
             rows = torch.cat([rows, search.companion(spectrum)[None]])
         rows, known = basis.new_directions(rows), len(basis)
-        basis.append(rows, (H @ rows.T).T)
+        basis.extend(rows, (H @ rows.T).T)
 
 
 def random_vector(like: Tensor, seed: int) -> Tensor:

@@ -31,6 +31,9 @@ DEPENDENT_STEPS = 1e4
 FIRST_ROOM = 8
 """Rows that there is room for at first: most maps take fewer products."""
 
+MOSTLY_NEW = 0.5
+"""A unit vector that keeps this share of its length need not be made orthogonal twice (Kahan; Parlett, chapter 6)."""
+
 ORTHOGONAL = 1e-15
 """Unit vectors whose product is below this are orthogonal, as far as float64 can tell."""
 
@@ -113,17 +116,25 @@ class KrylovBasis:
         least = self.dependent if least is None else least
         found = self.vectors[:0]
         for row in rows[rows.any(1)]:
-            v = row / row.norm()
+            v, new = row / row.norm(), 0.0
             for _ in range(2):
                 v = v - (self.vectors @ v) @ self.vectors
                 v = v - (found @ v) @ found
-            new = v.norm()
+                new = float(v.norm())
+                # What is left of a vector that was nearly orthogonal is orthogonal to rounding.
+                if new > MOSTLY_NEW:
+                    break
             if new >= least:
                 found = torch.cat([found, (v / new)[None]])
         return found
 
+    def extend(self, rows: Tensor, products: Tensor) -> None:
+        """Add the result of `new_directions` with its exact products."""
+        for row, product in zip(rows, products, strict=True):
+            self._add(row, product, 1.0)
+
     def append(self, rows: Tensor, products: Tensor) -> None:
-        """Add vectors with their exact products, except those that the basis already spans."""
+        """Add any vectors with their exact products, except those that the basis already spans."""
         for row, product in zip(rows, products, strict=True):
             norm = row.norm()
             if norm == 0:
@@ -131,7 +142,6 @@ class KrylovBasis:
             v, hv, rounding = row / norm, product / norm, 1.0
             for _ in range(2):
                 overlap = self.vectors @ v
-                # Rows of `new_directions` are orthogonal already.
                 if not bool((overlap.abs() > ORTHOGONAL).any()):
                     break
                 v = v - overlap @ self.vectors
@@ -140,12 +150,12 @@ class KrylovBasis:
             new = v.norm()
             if new < self.dependent or self.rounding * rounding > LARGEST_ROUNDING * float(new):
                 continue
-            self.magnified = torch.cat([self.magnified, (rounding / new)[None]])
-            self._add(v / new, hv / new)
-            self._invalidate()
+            self._add(v / new, hv / new, rounding / float(new))
 
-    def _add(self, vector: Tensor, product: Tensor) -> None:
+    def _add(self, vector: Tensor, product: Tensor, magnified: float) -> None:
         """Write a row behind the others. The storage grows by doubling, because copying all each time is slower."""
+        self._invalidate()
+        self.magnified = torch.cat([self.magnified, self.magnified.new_tensor([magnified])])
         count, room = len(self), len(self._room[0])
         if count == room:
             self._room = tuple(rows.new_empty(max(FIRST_ROOM, 2 * room), len(vector)) for rows in self._room)
@@ -274,6 +284,7 @@ class KrylovBasis:
         """Compute orthonormal rows B, those of V first, and a matrix T with B'TB = H - PHP, P = I - V'V.
 
         This matrix agrees with H on span(V), also where H is indefinite, and is zero between vectors outside of it.
+        Parts of HV outside of V that may be rounding are left out: each would make the model larger by a vector.
         """
         if self._interpolant is None:
             self._interpolant = self._interpolate()
@@ -282,12 +293,13 @@ class KrylovBasis:
     def _interpolate(self) -> tuple[Tensor, Tensor]:
         matrix = self.projected()
         # The part of HV outside of V has few dimensions where V comes from H's own products.
-        gram = self.squares - matrix @ matrix
+        # Not V'HV made symmetric: rounding would leave the square root of its asymmetry here.
+        gram = self.squares - self.cross.T @ self.cross
         squares, rotation = torch.linalg.eigh((gram + gram.T) / 2)
         kept = squares > (self.rounding * self.size) ** 2
         sizes, rotation = squares[kept].sqrt(), rotation[:, kept]
         mixing = (rotation / sizes).T
-        outside = mixing @ self.products - (mixing @ matrix) @ self.vectors
+        outside = mixing @ self.products - (mixing @ self.cross.T) @ self.vectors
         coupling = rotation * sizes
         small = torch.cat([torch.cat([matrix, coupling], 1), torch.nn.functional.pad(coupling.T, (0, len(sizes)))])
         return torch.cat([self.vectors, outside]), small

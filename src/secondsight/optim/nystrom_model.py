@@ -10,27 +10,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from secondsight.optim.active_gram import ActiveGram
+from secondsight.optim.active_sums import ActiveSums, EntrywiseThreshold
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.problem import Problem
 from secondsight.optim.proof import Origin
-from secondsight.optim.semismooth_newton import Settled, Solved, Threshold, saddle_newton, semismooth_newton
+from secondsight.optim.semismooth_newton import (
+    NEGLIGIBLE,
+    Solved,
+    Threshold,
+    WholeThreshold,
+    saddle_newton,
+    semismooth_newton,
+)
 from secondsight.optim.small_matrices import identity, inner_products
-
-START_ERROR = 0.7
-"""How far the optimal z may lie from an extrapolated start, as a share of its length: rarely more on photographs."""
-
-GUESS_ERROR = 0.01
-"""The same for a start from the map of a smaller basis."""
-
-ERROR_GROWTH = 2.0
-"""The error of a start may be this many times that at the lambda1 before."""
-
-FEW_COLUMNS = 0.2
-"""If at most this share of the entries may be non-zero, all of those are picked, including the settled ones."""
-
-MOST_COLUMNS = 0.4
-"""The share of the entries from which on it is faster to take all than to pick some."""
 
 AT_A_TIME = 4
 """Maps that are multiplied in one product. More are hardly faster, and each takes as much memory as a row of U."""
@@ -89,10 +81,10 @@ class NystromModel:
             self.a = 2 * problem.lambda2
             if float(torch.linalg.eigvalsh(self.middle)[-1]) >= self.a:
                 self.factor, self.middle, self.a = basis.factor(problem.shift), None, problem.a
-        self._gram = ActiveGram(self.factor)
         self._guesses = self._starts(guesses) if guesses else {}
-        self._error = GUESS_ERROR if guesses else START_ERROR
+        self._sums = ActiveSums(problem.gradient, self.factor)
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
+        self._pulls = {math.inf: problem.gradient}
 
     def _starts(self, guesses: Mapping[float, Tensor]) -> dict[float, Tensor]:
         """Compute z = UD of each map, of a few in one product: as many as take little memory."""
@@ -105,14 +97,9 @@ class NystromModel:
     def _fallback(self) -> NystromModel:
         return NystromModel(self.problem, self.basis, shifted=True)
 
-    @cached_property
-    def _reach(self) -> Tensor:
-        """The length of each column U_i: how far |g + U'Tz|_i can move with Tz."""
-        return self.factor.square().sum(0).sqrt_()
-
     def solve(self, lambda1: float) -> ModelMap:
         """Compute the model's optimal map, warm-started from a guess or from larger values of lambda1."""
-        found = self._solve_from(self._start(lambda1), lambda1)
+        found = self._solve(lambda1)
         if found is None:
             return self._fallback.solve(lambda1)
         self._solved.append((lambda1, found.z))
@@ -131,22 +118,38 @@ class NystromModel:
         inside = float(squares[: len(self.basis)].sum())
         return likely - self.problem.negative * max(0.0, length - inside), likely
 
-    def _start(self, lambda1: float) -> Tensor:
-        """Take z = UD of a guess, or extrapolate from the two nearest larger values, no further than they are apart."""
+    def _solve(self, lambda1: float) -> Solved | None:
+        penalty = self.problem.penalty
+        start, y = self._start(lambda1)
+        if not penalty.separable:
+            return self._newton(WholeThreshold(self.problem.gradient, self.factor, lambda1, penalty), start)
+        threshold = EntrywiseThreshold(self._sums, lambda1, penalty, first=y)
+        found = self._newton(threshold, start)
+        # The next start needs the last two.
+        self._pulls = dict([*self._pulls.items(), (lambda1, threshold.y)][-2:])
+        return found
+
+    def _start(self, lambda1: float) -> tuple[Tensor, Tensor | None]:
+        """Take z = UD of a guess, or extrapolate from the two nearest larger values, no further than they are apart.
+
+        Also return y = g + U'Tz, if it takes no product with U.
+        """
         if lambda1 in self._guesses:
-            return self._guesses[lambda1]
+            return self._guesses[lambda1], None
         nearest = sorted((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
         near, z = nearest[0]
+        y = self._pulls.get(near)
         # The last entry stands for lambda1 = infinity.
         if len(nearest) < 3 or nearest[1][0] == near:
-            return z
+            return z, y
         far, before = nearest[1]
-        return z + (z - before) * min(1.0, (near - lambda1) / (far - near))
+        share, y_before = min(1.0, (near - lambda1) / (far - near)), self._pulls.get(far)
+        y = None if y is None or y_before is None else torch.lerp(y, y_before, -share)
+        return z + (z - before) * share, y
 
     def dense(self) -> Tensor:
         """Compute a times the model's optimal map at lambda1 = 0: g + U'Tz with (aI - UU'T) z = Ug."""
-        products = inner_products(self.factor, self.factor)
-        products = products if self.middle is None else products @ self.middle
+        products = inner_products(self.factor, self.factor) if self.middle is None else self.middle
         z = torch.linalg.solve(self.a * identity(self.factor) - products, self.factor @ self.problem.gradient)
         return self._moved(z)
 
@@ -159,61 +162,11 @@ class NystromModel:
         return z if self.middle is None else self.middle @ z
 
     def _newton(self, threshold: Threshold, start: Tensor) -> Solved | None:
+        # A map need not be more exact than the products that it is computed from.
+        negligible = max(NEGLIGIBLE, self.basis.rounding**2)
         if self.middle is None:
-            return semismooth_newton(threshold, self.a, start)
-        return saddle_newton(threshold, self.middle, self.a, start)
-
-    def _solve_from(self, start: Tensor, lambda1: float) -> Solved | None:
-        """Run Newton on the entries that are not settled: |g + U'Tz|_i may be on either side of lambda1.
-
-        |g + U'Tz|_i is within |U_i| |T (z - s)| of |g + U'Ts|_i, s: start. How far z ends from s is guessed, and the
-        guess is checked. Where most entries are open, all are taken.
-        """
-        g, factor, penalty = self.problem.gradient, self.factor, self.problem.penalty
-        if not penalty.separable:
-            return self._newton(Threshold(g, factor, lambda1, penalty), start)
-        y, length, z = self._moved(start), float(self._weighed(start).norm()), start
-        above = y.abs() - lambda1
-        radius = max(self._error * length, self._first_length(lambda1))
-        while True:
-            reach, settled, columns = self._reach * radius, None, None
-            kept = above >= -reach
-            few = int(kept.sum()) <= FEW_COLUMNS * len(g)
-            if not few:
-                kept = above.abs() <= reach
-            if few or int(kept.sum()) <= MOST_COLUMNS * len(g):
-                columns = kept.nonzero()[:, 0]
-                settled = None if few else self._settled(above > reach, y, lambda1)
-                found = self._newton(Threshold(g[columns], factor[:, columns], lambda1, penalty, settled), z)
-            else:
-                found = self._newton(Threshold(g, factor, lambda1, penalty), z)
-            if found is None:
-                return None
-            z = found.z
-            moved = float(self._weighed(z - start).norm())
-            # If `moved` is not a number, the search ends, too.
-            if columns is None or not moved > radius:
-                break
-            radius = 2 * moved
-        if length > 0:
-            self._error = ERROR_GROWTH * moved / length
-        if columns is None:
-            return found
-        if few:
-            return found._replace(delta=torch.zeros_like(g).index_copy_(0, columns, found.delta))
-        return found._replace(delta=penalty.threshold(self._moved(z), lambda1) / self.a)
-
-    def _settled(self, entries: Tensor, y: Tensor, lambda1: float) -> Settled:
-        """Sum up the entries that stay beyond lambda1, with the signs of y."""
-        h = (self.problem.gradient - lambda1 * y.sign()) * entries
-        return Settled(float(h @ h), self.factor @ h, self._gram.of(entries))
-
-    def _first_length(self, lambda1: float) -> float:
-        """Guess |Tz| where the path starts: z = UD is small there."""
-        if len(self._solved) > 1:
-            return 0.0
-        first = self.factor @ self.problem.penalty.threshold(self.problem.gradient, lambda1)
-        return 2 * float(self._weighed(first).norm()) / self.a
+            return semismooth_newton(threshold, self.a, start, negligible)
+        return saddle_newton(threshold, self.middle, self.a, start, negligible)
 
     @property
     def form_rounding(self) -> float:

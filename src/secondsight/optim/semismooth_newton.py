@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ INVISIBLE = 1e-13
 """A promised decrease below this share of |phi| is lost in phi's rounding: the step is taken unchecked, as the last."""
 
 NEGLIGIBLE = 1e-18
-"""Where the squared slope is below this share of |phi|, a step would change the map by less than its rounding."""
+"""Where the squared slope is below this share of |phi|, a step would change a float64 map by less than its rounding."""
 
 LOST = 1e-24
 """A squared residual below this share of |Tz|^2 is lost in its rounding."""
@@ -45,7 +45,7 @@ class Solved(NamedTuple):
 
     Attributes:
         z: the solution in as many unknowns as U has rows.
-        delta: the map D(z), without its settled entries.
+        delta: the map D(z).
         product: U D(z), nearly z.
     """
 
@@ -54,26 +54,11 @@ class Solved(NamedTuple):
     product: Tensor
 
 
-@dataclass(frozen=True)
-class Settled:
-    """Entries that are not zero, with signs that are known: there S(y)_i = y_i - lambda1 sign_i =: h_i + (U'w)_i.
-
-    Attributes:
-        square: |h|^2.
-        pull: U h.
-        gram: UU' of their columns.
-    """
-
-    square: float
-    pull: Tensor
-    gram: Tensor
-
-
 class Response(NamedTuple):
     """S(y) at one y = g + U'w.
 
     Attributes:
-        value: S(y), without its settled entries.
+        value: S(y).
         product: U S(y).
         energy: 2a Psi*(y).
         curvature: computes U J U', where J is the derivative of S at y.
@@ -85,49 +70,50 @@ class Response(NamedTuple):
     curvature: Callable[[], Tensor]
 
 
+class Threshold(Protocol):
+    """The function w -> U S(g + U'w, lambda1)."""
+
+    def at(self, w: Tensor) -> Response:
+        """Compute S where U'w was added to g."""
+
+
 @dataclass(frozen=True)
-class Threshold:
-    """The function w -> U S(g + U'w, lambda1).
+class WholeThreshold:
+    """The same for any penalty.
 
     Attributes:
         gradient: g.
         factor: U.
         lambda1: the weight of the penalty.
         penalty: gives S.
-        settled: what settled entries add. They are left out of g and of U's columns, as are entries that stay zero.
     """
 
     gradient: Tensor
     factor: Tensor
     lambda1: float
     penalty: Penalty
-    settled: Settled | None = None
 
     def at(self, w: Tensor) -> Response:
         """Compute S where U'w was added to g."""
         shrunk = self.penalty.shrink(torch.addmv(self.gradient, self.factor.T, w), self.lambda1)
         product, energy = self.factor @ shrunk.value, float(shrunk.energy)
-        if self.settled is None:
-            return Response(shrunk.value, product, energy, lambda: shrunk.curvature(self.factor))
-        gram, pull = self.settled.gram, self.settled.pull
-        moved = gram @ w
-        energy += self.settled.square + float(w @ (2 * pull + moved))
-        return Response(shrunk.value, product + pull + moved, energy, lambda: gram + shrunk.curvature(self.factor))
+        return Response(shrunk.value, product, energy, lambda: shrunk.curvature(self.factor))
 
 
-def semismooth_newton(threshold: Threshold, a: float, start: Tensor) -> Solved:
+def semismooth_newton(threshold: Threshold, a: float, start: Tensor, negligible: float = NEGLIGIBLE) -> Solved:
     """Minimise phi by Newton steps with an Armijo line search.
 
     Args:
         threshold: g, U, lambda1 and S.
         a: what S is divided by.
         start: where to start.
+        negligible: the share of |phi| below which the squared slope counts as zero.
     """
     z = start
     phi, response = _phi(threshold, a, z)
     for _ in range(MAX_STEPS):
         slope = z - response.product / a
-        if float(slope @ slope) <= NEGLIGIBLE * abs(phi):
+        if float(slope @ slope) <= negligible * abs(phi):
             break
         step = torch.linalg.solve(identity(z) - response.curvature() / a, slope)
         descent = float(slope @ step)
@@ -146,7 +132,9 @@ def semismooth_newton(threshold: Threshold, a: float, start: Tensor) -> Solved:
     return Solved(z, response.value / a, response.product / a)
 
 
-def saddle_newton(threshold: Threshold, middle: Tensor, a: float, start: Tensor) -> Solved | None:
+def saddle_newton(
+    threshold: Threshold, middle: Tensor, a: float, start: Tensor, negligible: float = NEGLIGIBLE
+) -> Solved | None:
     """Solve the same for an indefinite Hessian B'TB: find z = B D(z) with D(z) = S(g + B'Tz, lambda1) / a.
 
     phi then has a saddle, so steps are measured by |T (z - B D)|. None: no step made this length smaller.
@@ -156,12 +144,13 @@ def saddle_newton(threshold: Threshold, middle: Tensor, a: float, start: Tensor)
         middle: T.
         a: what S is divided by.
         start: where to start.
+        negligible: the share of |Tz|^2 below which the squared residual counts as zero.
     """
     z = start
     residual, response = _residual(threshold, middle, a, z)
     size, scale = _squares(middle, residual, z)
     for _ in range(MAX_STEPS):
-        if size <= NEGLIGIBLE * scale:
+        if size <= negligible * scale:
             break
         step = torch.linalg.solve(identity(z) - response.curvature() @ middle / a, residual)
         t = 1.0

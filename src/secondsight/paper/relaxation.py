@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from secondsight.optim.penalties import L1
-from secondsight.optim.semismooth_newton import Threshold, semismooth_newton
+from secondsight.optim.semismooth_newton import WholeThreshold, semismooth_newton
 from secondsight.paper.finding import Finding
 
 INPUTS = 8
@@ -149,7 +149,7 @@ def _first(factor: Tensor, g: Tensor, fits: Callable[[Tensor], bool]) -> Tensor:
 
 def _map(factor: Tensor, g: Tensor, lambda1: float) -> Tensor:
     return semismooth_newton(
-        Threshold(g, factor, lambda1, L1()), 2.0, torch.zeros(len(factor), dtype=torch.float64)
+        WholeThreshold(g, factor, lambda1, L1()), 2.0, torch.zeros(len(factor), dtype=torch.float64)
     ).delta
 
 
