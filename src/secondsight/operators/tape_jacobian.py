@@ -103,7 +103,7 @@ class TapeJacobian(Jacobian):
 
     def _curvature(self, u: Tensor, v: Tensor) -> Tensor:
         """Compute the change of W u along v, (n, *shape), from the curved steps."""
-        bends, kept = self._tape.bends(u), dict[int, tuple[Tensor, ...]]()
+        bends, kept = self._tape.bends(u), dict[int, Tensor]()
         change = self._tape.forward(v[None], kept)
         return self._tape.transpose(torch.zeros_like(change), bends, kept)[0]
 
@@ -114,7 +114,7 @@ class TapeJacobian(Jacobian):
         """
         # Both parts of a product are divided by one number, so that p - y survives the network's precision.
         scales = unit_sizes(weights)[:, None]
-        bends, kept = self._bends_of(weights / scales), dict[int, tuple[Tensor, ...]]()
+        bends, kept = self._bends_of(weights / scales), dict[int, Tensor]()
         sizes = unit_sizes(v)[..., None]
         units = (v / sizes).to(self.x.dtype).to(self.x.device).reshape(*v.shape[:2], *self.x.shape[1:])
         change = self._tape.forward(units, kept)

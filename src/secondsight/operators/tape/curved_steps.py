@@ -155,6 +155,7 @@ class Softmax(AtInputs):
     """s = softmax(a) along one dimension, counted from the end."""
 
     curved = True
+    bends_by_result = True
 
     s: Tensor
     dim: int
@@ -171,10 +172,9 @@ class Softmax(AtInputs):
         """s' (ybar - <s, ybar>) - s <s', ybar>."""
         centred = adjoint - self._mean(adjoint)
 
-        def bent(a: Tensor) -> tuple[Tensor, ...]:
-            change = self._times(by_direction(a, len(self.s)))
+        def bent(change: Tensor) -> tuple[Tensor, ...]:
             # <s', ybar> = <s', ybar - <s, ybar>>, because the entries of s' add up to 0.
-            bent = change.mul_(centred)
+            bent = by_direction(change, len(self.s)) * centred
             return (torch.addcmul(bent, self.s, bent.sum(self.dim, keepdim=True), value=-1).flatten(0, 1),)
 
         return bent
@@ -214,14 +214,15 @@ class Normalise(AtInputs):
         return (self._centred(self._weighted(self._viewed(cotangent))).reshape(cotangent.shape),)
 
     def bend(self, adjoint: Tensor) -> Bend:
-        """-(z' q + z mean(u z') + abar sd') / sd with u = w ybar, q = mean(u z), sd' = mean(z a')."""
+        """-(z' q + z (mean(u z') - q m) + u m) / sd with u = w ybar - mean(w ybar), q = mean(u z), m = mean(z a') / sd."""
         u = self._weighted(self._viewed(adjoint))[0]
-        q, adjoint_of_a = _mean(u * self.z), self._centred(u)
+        u = u - _mean(u)
+        q = _mean(u * self.z)
 
         def bent(a: Tensor) -> tuple[Tensor, ...]:
             tangent = self._viewed(a)
-            change = self._centred(tangent)
-            total = change * q + self.z * _mean(u * change) + adjoint_of_a * _mean(self.z * tangent)
+            change, m = self._centred(tangent), _mean(self.z * tangent) * self.inverse
+            total = (change * q).addcmul_(self.z, _mean(u * change) - q * m).addcmul_(u, m)
             return (total.mul_(-self.inverse).reshape(a.shape),)
 
         return bent

@@ -13,7 +13,8 @@ from torch import Tensor
 from secondsight.devices import policy
 
 Bend = Callable[..., tuple[Tensor, ...]]
-"""From the tangents of a step's inputs to its curvature terms: one to add to the tangent of each input's adjoint."""
+"""From the tangents of a step's inputs, or of its result, to its curvature terms: one to add to the tangent of each
+input's adjoint."""
 
 aten = torch.ops.aten
 """Torch's own operations, as the recorder sees them."""
@@ -37,12 +38,14 @@ class Step:
 
     Attributes:
         curved: whether the map changes as the input moves: then `bend` says how (curved_steps.py).
+        bends_by_result: whether its bend takes the tangent of the result instead of those of the inputs.
         shape_only: whether the step follows from the shapes of its input and output alone.
         nbytes: the bytes that were written down for these inputs. Weights belong to the network.
         scale: what the step multiplies its input with, if that is all that it does.
     """
 
     curved = False
+    bends_by_result = False
     shape_only = False
     nbytes = 0
     scale: Tensor | float | None = None

@@ -40,6 +40,13 @@ class Node:
     output: int
     last: frozenset[int] = frozenset()
 
+    @property
+    def keeps(self) -> tuple[int, ...]:
+        """The numbers of the tangents that its bend takes."""
+        if not self.step.curved:
+            return ()
+        return (self.output,) if self.step.bends_by_result else self.inputs
+
 
 class Tape:
     """W at n inputs, as steps.
@@ -67,7 +74,7 @@ class Tape:
                 needed.update(node.inputs)
                 self.nodes.insert(0, node)
         self.peak = self._peak(sizes)
-        self.kept = sum(sizes[slot] for node in self.nodes if node.step.curved for slot in node.inputs)
+        self.kept = sum(sizes[slot] for slot in {slot for node in self.nodes for slot in node.keeps})
 
     @property
     def piecewise_linear(self) -> bool:
@@ -99,19 +106,19 @@ class Tape:
         return peak
 
     @torch.no_grad()
-    def forward(self, v: Tensor, kept: dict[int, tuple[Tensor, ...]] | None = None) -> Tensor:
+    def forward(self, v: Tensor, kept: dict[int, Tensor] | None = None) -> Tensor:
         """Compute W'v: the change (k, n, classes) of the logits along directions (k, n or 1, *shape).
 
         Args:
             v: the directions.
-            kept: receives the tangents that reach each curved step, by the number of its output. None: not wanted.
+            kept: receives the tangents that the bend of each curved step takes, by their numbers. None: not wanted.
         """
+        keeps = set() if kept is None else {slot for node in self.nodes for slot in node.keeps}
         start = v.expand(len(v), *self.shape).flatten(0, 1)
         live = {0: (start.contiguous(memory_format=layout(start)), False)}
+        if kept is not None:
+            kept[0] = live[0][0]
         for node in self.nodes:
-            if kept is not None and node.step.curved:
-                kept[node.output] = tuple(live[slot][0] for slot in node.inputs)
-                live |= {slot: (live[slot][0], False) for slot in node.inputs}
             first = node.inputs[0]
             may_overwrite = live[first][1] and first in node.last and node.inputs.count(first) == 1
             result = node.step.forward(may_overwrite, *(live[slot][0] for slot in node.inputs))
@@ -123,12 +130,14 @@ class Tape:
                     live[slot] = tangent, False
             for slot in node.last:
                 del live[slot]
-            live[node.output] = result, owned
+            live[node.output] = result, owned and node.output not in keeps
+            if kept is not None and node.output in keeps:
+                kept[node.output] = result
         return live[self.output][0].reshape(len(v), *self.logits.shape)
 
     @torch.no_grad()
     def transpose(
-        self, u: Tensor, bends: Mapping[int, Bend] | None = None, kept: Mapping[int, tuple[Tensor, ...]] | None = None
+        self, u: Tensor, bends: Mapping[int, Bend] | None = None, kept: Mapping[int, Tensor] | None = None
     ) -> Tensor:
         """Compute W u at each input, (k, n, *shape), for class weights (k, n, classes).
 
@@ -146,7 +155,8 @@ class Tape:
                 owned = (not same or (may_overwrite and sum(passed_on) == 1)) and not _overlaps_itself(part)
                 live[slot] = _sum(live[slot], (part, owned)) if slot in live else (part, owned)
             if bends is not None and kept is not None and node.output in bends:
-                for slot, part in zip(node.inputs, bends[node.output](*kept[node.output]), strict=True):
+                tangents = [kept[slot] for slot in node.keeps]
+                for slot, part in zip(node.inputs, bends[node.output](*tangents), strict=True):
                     live[slot] = _sum(live[slot], (part, True))
         return live[0][0].reshape(len(u), *self.shape)
 

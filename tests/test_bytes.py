@@ -1,0 +1,129 @@
+"""The most memory that a network takes at a time for a product with its Hessian, beside that of one gradient.
+
+Bytes are those that torch's allocator gives out, so they are the same on every machine. The networks are such that
+their activations are much larger than the input. What the solver keeps is left out: it grows with the input alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+import secondsight as ss
+from cases import lively
+from secondsight.operators.exact_hessian import ExactHessian
+from secondsight.operators.gauss_newton import GaussNewton
+from secondsight.operators.linearisation import linearise
+
+WIDTH, HEADS, SIDE = 32, 4, 16
+
+
+class Gate(nn.Module):
+    """Squeeze-and-excitation: channels are multiplied with what is in all of their pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrow, self.wide = nn.Conv2d(WIDTH, WIDTH // 4, 1), nn.Conv2d(WIDTH // 4, WIDTH, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        means = x.mean((2, 3), keepdim=True)
+        return x * self.wide(nn.functional.silu(self.narrow(means))).sigmoid()
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, tokens, _ = x.shape
+        q, k, v = self.qkv(self.norm(x)).reshape(n, tokens, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4).unbind(0)
+        y = nn.functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(y.transpose(1, 2).reshape(n, tokens, WIDTH))
+
+
+class Tokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 2, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.patches(x).flatten(2).transpose(1, 2)
+
+
+class Mean(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(1)
+
+
+def pictures(*after: Callable[[], nn.Module]) -> nn.Module:
+    """Four convolutions, each with these layers after it."""
+    layers: list[nn.Module] = []
+    for channels in (3, WIDTH, WIDTH, WIDTH):
+        layers += [nn.Conv2d(channels, WIDTH, 3, padding=1), *(layer() for layer in after)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(WIDTH, 5))
+
+
+def sequences(*layers: Callable[[], nn.Module]) -> nn.Module:
+    """Three times these layers on patches."""
+    return nn.Sequential(Tokens(), *(layer() for _ in range(3) for layer in layers), Mean(), nn.Linear(WIDTH, 5))
+
+
+FAMILIES: dict[str, tuple[Callable[[], nn.Module], float, float]] = {
+    "relu": (lambda: pictures(lambda: nn.BatchNorm2d(WIDTH), nn.ReLU), 0.9, 0.9),
+    "gelu": (lambda: pictures(lambda: nn.BatchNorm2d(WIDTH), nn.GELU), 1.5, 1.2),
+    "hard-swish": (lambda: pictures(lambda: nn.BatchNorm2d(WIDTH), nn.Hardswish), 1.5, 1.2),
+    "gates": (lambda: pictures(nn.SiLU, Gate), 2.1, 1.4),
+    "group-norm": (lambda: pictures(lambda: nn.GroupNorm(4, WIDTH), nn.SiLU), 2.3, 1.6),
+    "layer-norm": (
+        lambda: sequences(
+            lambda: nn.LayerNorm(WIDTH), lambda: nn.Linear(WIDTH, 128), nn.GELU, lambda: nn.Linear(128, WIDTH)
+        ),
+        3.0,
+        1.6,
+    ),
+    "attention": (lambda: sequences(Attention), 3.1, 1.4),
+}
+"""Networks by what bends in them, and the most memory over a gradient's: exact, and Gauss-Newton."""
+
+
+def peak(work: Callable[[], object]) -> int:
+    """The most bytes that were given out and not given back at a time."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
+        result = work()
+    assert watched.profiler is not None
+    events = watched.profiler.kineto_results.events()
+    changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
+    now = most = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    del result
+    return most
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "gauss-newton"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_product_takes_little_more_memory_than_a_gradient(family: str, exact: bool) -> None:
+    build, *limits = FAMILIES[family]
+    model = ss.Classifier(lively(build(), 0), size=SIDE)
+    x = torch.rand(3, SIDE, SIDE, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    leaf, v = x[None].clone().requires_grad_(), torch.ones(x.numel(), 1, dtype=torch.float64)
+
+    def product() -> Tensor:
+        with model.ready():
+            linear = linearise(model, x[None], None, record=True)
+            assert linear.gradient().any()
+            hessian = (ExactHessian if exact else GaussNewton)(linear)
+            assert hessian.shareable
+            return hessian @ v
+
+    # The first product also pays for the checks of the network.
+    product()
+    one = peak(lambda: torch.autograd.grad(model(leaf).log_softmax(1).max(), leaf))
+    assert one > 10 * x.nbytes
+    assert peak(product) <= limits[not exact] * one
