@@ -214,7 +214,7 @@ class Normalise(AtInputs):
         return (self._centred(self._weighted(self._viewed(cotangent))).reshape(cotangent.shape),)
 
     def bend(self, adjoint: Tensor) -> Bend:
-        """-(z' q + z (mean(u z') - q m) + u m) / sd with u = w ybar - mean(w ybar), q = mean(u z), m = mean(z a') / sd."""
+        """-(z' q + z (mean(u z') - q m) + u m) / sd. Here m = mean(z a') / sd, q = mean(u z), u = w ybar - its mean."""
         u = self._weighted(self._viewed(adjoint))[0]
         u = u - _mean(u)
         q = _mean(u * self.z)
