@@ -40,14 +40,17 @@ class ActiveSums:
     def move_to(self, signs: Tensor) -> None:
         """Take the entries with a sign, 1 or -1, and leave out those with 0."""
         changed = (signs != self._signs).nonzero()[:, 0]
-        if len(changed) > int(signs.count_nonzero()):
+        new, old = signs[changed], self._signs[changed]
+        came = new.abs() - old.abs()
+        count = float(self._squares[2] + came.sum())
+        if len(changed) > count:
             # Starting anew is shorter, and forgets the rounding of larger sums.
             self._clear()
             changed = signs.nonzero()[:, 0]
+            new = signs[changed]
+            old, came = torch.zeros_like(new), new.abs()
         if len(changed):
-            columns, g = self.factor[:, changed], self.gradient[changed]
-            new, old = signs[changed], self._signs[changed]
-            came, turned = new.abs() - old.abs(), new - old
+            columns, g, turned = self.factor[:, changed], self.gradient[changed], new - old
             self.gram = self.gram + (columns * came) @ columns.T
             self._of_gradient = self._of_gradient + columns @ (g * came)
             self._of_signs = self._of_signs + columns @ turned
