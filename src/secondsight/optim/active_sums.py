@@ -41,16 +41,14 @@ class ActiveSums:
         """Take the entries with a sign, 1 or -1, and leave out those with 0."""
         changed = (signs != self._signs).nonzero()[:, 0]
         new, old = signs[changed], self._signs[changed]
-        came = new.abs() - old.abs()
-        count = float(self._squares[2] + came.sum())
-        if len(changed) > count:
-            # Starting anew is shorter, and forgets the rounding of larger sums.
+        came, turned = new.abs() - old.abs(), new - old
+        if len(changed) > float(self._squares[2] + came.sum()):
+            # There are fewer entries than changes. Starting anew is shorter, and forgets the rounding of larger sums.
             self._clear()
-            changed = signs.nonzero()[:, 0]
-            new = signs[changed]
-            old, came = torch.zeros_like(new), new.abs()
+            self.move_to(signs)
+            return
         if len(changed):
-            columns, g, turned = self.factor[:, changed], self.gradient[changed], new - old
+            columns, g = self.factor[:, changed], self.gradient[changed]
             self.gram = self.gram + (columns * came) @ columns.T
             self._of_gradient = self._of_gradient + columns @ (g * came)
             self._of_signs = self._of_signs + columns @ turned
