@@ -23,7 +23,7 @@ test: $(DEV) ## What CI runs: linters, types, direction of imports, tests, and a
 	$(BIN)/pytest -n 2 -rs
 	scripts/check_wheel.sh
 
-# Ray and the other readers of a run's files take 800 MB, so `make test` does without them.
+# Ray, the other readers of a run's files and JupyterLab take more than 800 MB, so `make test` does without them.
 test-all: test site-check ## Also the slow tests, the built site in a browser, and runs on Ray
 	$(PIP) -e '.[dev-all]'
 	$(BIN)/pytest -n 2 tests/test_run_readers.py

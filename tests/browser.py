@@ -61,20 +61,28 @@ class Tab:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until the page has started and has drawn twice."""
-        self.page.evaluate(
-            "() => Promise.resolve(window.viewer?.started).then("
-            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))"
-        )
+        settle(self.page)
 
     def pixels(self, number: int) -> NDArray[np.int16]:
-        """The colours of one canvas of the stage."""
-        uri = self.page.evaluate("(i) => document.querySelectorAll('.frame canvas')[i].toDataURL()", number)
-        with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as picture:
-            return np.asarray(picture.convert("RGB")).astype(np.int16)
+        return pixels(self.page, number)
 
     def close(self) -> None:
         self.context.close()
+
+
+def settle(page: Any) -> None:
+    """Wait until a page, or a frame of one, has started and has drawn twice."""
+    page.evaluate(
+        "() => Promise.resolve(window.viewer?.started).then("
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))"
+    )
+
+
+def pixels(page: Any, number: int) -> NDArray[np.int16]:
+    """The colours of one canvas of the stage of a page, or of a frame of one."""
+    uri = page.evaluate("(i) => document.querySelectorAll('.frame canvas')[i].toDataURL()", number)
+    with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as picture:
+        return np.asarray(picture.convert("RGB")).astype(np.int16)
 
 
 def alike(one: NDArray[np.int16], other: NDArray[np.int16]) -> bool:

@@ -117,6 +117,13 @@ def test_a_page_has_few_bytes(model: ss.Classifier, method: str) -> None:
     assert len(e._repr_html_()) < MOST_BYTES / 2
 
 
+def test_a_notebook_without_frames_says_what_to_do(small: ss.Classifier) -> None:
+    e = ss.explain(small, torch.rand(3, 16, 16))
+    left = re.sub(r"<[^>]*>", "", e._repr_html_())
+    assert left.startswith("The viewer is not shown here. Trust this notebook, ")
+    assert e.label in left
+
+
 def test_the_exact_map_is_in_the_page(small: ss.Classifier, tmp_path: Path) -> None:
     e = ss.explain(small, torch.rand(3, 16, 16), "caso(groups=patch:4)")
     file = tmp_path / "map.npz"

@@ -333,6 +333,7 @@ def test_several_in_a_notebook(browser: Any, results: dict[str, Any], tmp_path: 
     tab.page.keyboard.press("Home")
     frames[0].wait_for_selector(".now:has-text('not the chosen')")
     assert "certified, exact" in frames[1].inner_text(".now")
+    assert "not shown" not in tab.page.inner_text("body")
     assert tab.complaints == []
     assert [url for url in tab.requests if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
     tab.close()

@@ -11,12 +11,15 @@ from secondsight.viewer.page import Tab, viewer_page
 HEIGHT = 780
 """CSS pixels: room for pictures, slider and curves in a cell of usual width. What is below scrolls."""
 
+NO_FRAME = "The viewer is not shown here. Trust this notebook, or run the cell again."
+"""What is inside of the frame for a front end that drops frames. A browser that has frames never shows it."""
+
 
 def frame(tabs: Sequence[Tab], name: str = "") -> str:
     """Write the viewer as HTML for a notebook: without exact arrays, which would make it twice as large.
 
     The frame lets the page run its script and save files, and nothing else. Front ends that show no frames, such as
-    those of notebooks that are not trusted, show a line of words.
+    JupyterLab for a notebook that is not trusted, show two lines of words: what to do about it, and the result.
 
     Args:
         tabs: the results.
@@ -27,8 +30,8 @@ def frame(tabs: Sequence[Tab], name: str = "") -> str:
     page = html.escape(viewer_page(tabs, name, archive=False))
     style = f"width: 100%; height: {HEIGHT}px; border: 1px solid #8884; border-radius: 8px"
     shown = (
-        f'<iframe title="{words}" sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{page}"></iframe>'
-        f"<p><small>{words}</small></p>"
+        f'<iframe title="{words}" sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{page}">'
+        f"{NO_FRAME}</iframe><p><small>{words}</small></p>"
     )
     # In ASCII, because the policy knows the script by its bytes, whatever the encoding around the frame is.
     return shown.encode("ascii", "xmlcharrefreplace").decode()
