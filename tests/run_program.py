@@ -1,6 +1,8 @@
 """A program that tests start in a process of its own, to be killed: a run of a tiny network over a folder.
 
-python run_program.py FOLDER OUT CHUNK SECONDS_OF_A_PASS MOST_BYTES_OF_A_FILE
+python run_program.py FOLDER OUT CHUNK SECONDS_OF_A_PASS MOST_BYTES_OF_A_FILE [ENGINE]
+
+Ray has two workers.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -36,11 +39,12 @@ def network(seconds: float = 0.0) -> ss.Classifier:
 
 
 def main() -> None:
-    folder, out, chunk, seconds, most = sys.argv[1:]
+    folder, out, chunk, seconds, most, *engine = sys.argv[1:]
+    chosen: dict[str, Any] = {"engine": "ray", "workers": 2} if engine == ["ray"] else {}
     if int(most):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(most), int(most)))
     try:
-        run = ss.run(network(float(seconds)), Path(folder), "caso", out=out, chunk=int(chunk))
+        run = ss.run(network(float(seconds)), Path(folder), "caso", out=out, chunk=int(chunk), **chosen)
     except ss.SecondsightError as error:
         sys.exit(f"refused: {error}")
     sys.stdout.write(f"{len(run)}\n")

@@ -1,18 +1,22 @@
-"""Runs on Ray: the same rows as the local engine, on one node and on two, one of which is killed."""
+"""Runs on Ray: the same rows as the local engine, on one node and on two, whatever is killed: a node, or a start."""
 
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import run_program
 import secondsight as ss
-from test_run_faults import parts
+from test_run_faults import PROGRAM, SLOW, parts, wait_for
 from test_runs import network, picture, pictures, rows
 
 ray: Any = pytest.importorskip("ray")
@@ -45,6 +49,22 @@ def two_nodes() -> Iterator[Any]:
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Iterator[Path]:
+    """The folder of Ray Data's own checkpoints, which this process has switched on. The cluster has two cores."""
+    checkpoint = pytest.importorskip("ray.data.checkpoint", reason="this Ray has no checkpoints")
+    context = ray.data.DataContext.get_current()
+    ray.init(num_cpus=2, log_to_driver=False, logging_level="ERROR")
+    config = checkpoint.CheckpointConfig("chunk", str(tmp_path / "record"), delete_checkpoint_on_success=False)
+    context.checkpoint_config = config
+    try:
+        yield tmp_path / "record"
+        assert context.checkpoint_config is config
+    finally:
+        context.checkpoint_config = None
+        ray.shutdown()
 
 
 def test_ray_writes_what_the_local_engine_writes(tmp_path: Path) -> None:
@@ -86,6 +106,73 @@ def _kill_after(count: int, out: Path, cluster: Any, node: Any) -> None:
         time.sleep(0.01)
     cluster.remove_node(node, allow_graceful=False)
     assert len(parts(out)) < 100, "the run was over before the node was killed"
+
+
+def test_a_killed_start_goes_on_with_either_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start with Ray is killed, then one without. Ray does the rest: each item is there once."""
+    pictures(tmp_path / "in", 80)
+    whole = ss.run(run_program.network(), tmp_path / "in", "caso", out=tmp_path / "whole", chunk=4)
+    run = tmp_path / "run"
+    # Two workers on two cores have a thread each, as this process has.
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for engine in ("ray", "local"):
+        words = [*PROGRAM, str(tmp_path / "in"), str(run), "4", str(SLOW), "0", engine]
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(len(parts(run)) + 3, run, process)
+        process.kill()
+        assert process.wait() == -9, "the run was over before it was killed"
+    assert 6 <= len(parts(run)) < 20
+    done = len(parts(run)) * 4
+    ended = ss.run(run_program.network(), tmp_path / "in", "caso", out=run, chunk=4, engine="ray", workers=2)
+    assert ended.sessions[-1]["done"] == 80 - done
+    assert rows(ended) == rows(whole)
+    assert {file.name for file in run.iterdir()} == {"maps", "run.json", ".lock"}
+    assert sorted(file.name for file in (run / "maps").iterdir()) == parts(run)
+
+
+def test_checkpoints_of_ray_do_not_reach_a_run(tmp_path: Path, record: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """A process may use them for its own data. Here they claim that all chunks are done."""
+    record.mkdir()
+    pq.write_table(pa.table({"chunk": range(4)}), record / "all.parquet")
+    pictures(tmp_path / "in", 16)
+    asked: dict[str, Any] = {"items": tmp_path / "in", "method": "cafo", "chunk": 4, "workers": 2, "engine": "ray"}
+    whole = rows(ss.run(network(), out=tmp_path / "run", **asked))
+    assert len(whole) == 16
+    lost, torn, *_ = (tmp_path / "run/maps" / part for part in parts(tmp_path / "run"))
+    lost.unlink()
+    torn.write_bytes(b"torn")
+    assert rows(ss.run(network(), out=tmp_path / "run", **asked)) == whole
+    assert [file.name for file in record.iterdir()] == ["all.parquet"]
+    assert not [one.message for one in recwarn if "checkpoint" in str(one.message)]
+
+
+def test_why_checkpoints_of_ray_are_not_used(tmp_path: Path, record: Path) -> None:
+    """A test of Ray alone. If it fails, Ray has changed: see what it can do now, and change docs/scaling.md."""
+    done = tmp_path / "done"
+    done.mkdir()
+    pq.write_table(pa.table({"chunk": range(4)}), tmp_path / "list.parquet")
+
+    def write(batch: dict[str, Any]) -> dict[str, Any]:
+        (done / str(batch["chunk"][0])).write_text("whole")
+        return batch
+
+    def chunks() -> Any:
+        return ray.data.read_parquet(str(tmp_path / "list.parquet")).map_batches(write, batch_size=1)
+
+    # They need a sink. Rows that come one by one, as progress does, switch them off.
+    with pytest.warns(UserWarning, match="Checkpointing will be disabled"):
+        assert len(list(chunks().iter_rows())) == 4
+    assert not record.exists()
+    # What is recorded is skipped, though its file is lost or torn.
+    chunks().write_parquet(str(tmp_path / "sink"))
+    (done / "1").unlink()
+    (done / "2").write_text("torn")
+    chunks().write_parquet(str(tmp_path / "sink"))
+    assert {file.name: file.read_text() for file in done.iterdir()} == {"0": "whole", "2": "torn", "3": "whole"}
+    # A record that is torn itself ends every start.
+    next(record.iterdir()).write_bytes(b"torn record")
+    with pytest.raises(pa.ArrowInvalid):
+        chunks().write_parquet(str(tmp_path / "sink"))
 
 
 def test_what_ray_cannot_do_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The engine for clusters: Ray Data hands chunks to actors, each of which has the network and writes its files itself.
 
 The files are the checkpoint, as for the local engine, so that either goes on where the other was cut short. Ray Data's
-own checkpoints stay out of it: they would be a second record of what is done, and could not know of a damaged file.
+own checkpoints are switched off: they believe their record, even if a file is lost or torn. `docs/scaling.md` has the
+reasons, and `tests/test_run_ray.py` shows them.
 """
 
 from __future__ import annotations
@@ -106,6 +107,9 @@ class RayEngine:
         stored = ray.put(self.plan)
         # A block for each chunk, because a block goes to one actor as a whole.
         chunks = ray.data.from_items(rows, override_num_blocks=len(rows))
+        if hasattr(chunks.context, "checkpoint_config"):
+            # This process may use Ray's checkpoints for other data. The context is that of these chunks alone.
+            chunks.context.checkpoint_config = None
         told = chunks.map_batches(
             ChunkActor,
             batch_size=1,
