@@ -149,7 +149,8 @@ def ray_engine(plan: Plan, chunks: int, workers: int | None, address: str | None
     if ours:
         try:
             _require_answer(address)
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            # Without an address, Ray would join a cluster that it finds on this machine.
+            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError) as error:
             raise SecondsightError(f"--address {address}: Ray cannot be used: {shown(error, str)}") from None
     try:
