@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from secondsight.operators.tape.curved_steps import MatrixProducts, Multiply, Normalise, Softmax
-from secondsight.operators.tape.linear_steps import ByAutograd, Product, layout
+from secondsight.operators.tape.linear_steps import Product, layout
+from secondsight.operators.tape.moving_steps import ByAutograd
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Gather, Pad
+from secondsight.operators.tape.linear_steps import Gather
+from secondsight.operators.tape.moving_steps import Pad
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 

@@ -13,7 +13,8 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from secondsight.operators.tape.linear_steps import ByAutograd, Step
+from secondsight.operators.tape.linear_steps import Step
+from secondsight.operators.tape.moving_steps import ByAutograd
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import ByAutograd, Cat, Reshape, Step
+from secondsight.operators.tape.linear_steps import Step
+from secondsight.operators.tape.moving_steps import ByAutograd, Cat, Reshape
 from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
 
 
