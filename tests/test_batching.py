@@ -75,7 +75,7 @@ def test_every_point_certified() -> None:
     assert_same(ss.explain(model, x, ss.CASO(certify="path")), alone)
 
 
-@pytest.mark.parametrize("case", [CONV, *(case for case in CURVED if case.name != "attention")], ids=str)
+@pytest.mark.parametrize("case", [CONV, *CURVED], ids=str)
 def test_products_of_several_are_those_of_each(case: Case) -> None:
     """Whatever the size of the rows, the classes that are explained, and how sure the network is of each."""
     model, x = case.classifier(), inputs(case, 4)

@@ -24,7 +24,7 @@ from secondsight.operators.tape.recorder import record_tape
 from secondsight.operators.tape.rules import curved_activations
 from secondsight.operators.tape.tape import Tape, joined, split
 from secondsight.operators.tape_jacobian import TapeJacobian
-from test_tape import assert_right, module, normal, recorded, tapped
+from test_tape import assert_right, behind, module, normal, recorded, tapped
 
 # torch's own hard-sigmoid has a slope of 1/6 in float32.
 TIGHT = {"rtol": 1e-6, "atol": 1e-8}
@@ -64,6 +64,76 @@ class Heads(nn.Module):
         else:
             y = (q * 3**-0.5 @ k.transpose(-2, -1)).softmax(-1) @ v
         return self.out(y.transpose(1, 2).reshape(n, tokens, 6))
+
+
+Attend = Callable[[nn.MultiheadAttention, Tensor], Tensor]
+
+
+def attention(attend: Attend, frozen: bool = True, **options: Any) -> Layer:
+    """What `attend` makes of torch's own attention. Torch multiplies in other ways where weights want gradients."""
+    layer = module(nn.MultiheadAttention(6, 2, **options)).requires_grad_(not frozen)
+    return lambda x: attend(layer, x)
+
+
+def itself(weights: bool = False, **named: Any) -> Attend:
+    """Self-attention."""
+    return lambda layer, x: layer(x, x, x, need_weights=weights, **named)[0]
+
+
+def padded(weights: bool) -> Attend:
+    """The last token is padding."""
+    left_out = torch.tensor([[False, False, True]])
+    return lambda layer, x: itself(weights, key_padding_mask=left_out.expand(len(x), 3))(layer, x)
+
+
+def encoder(before: bool, activation: str, batch_first: bool, frozen: bool = True) -> Layer:
+    layer = nn.TransformerEncoderLayer(4, 2, 5, norm_first=before, activation=activation, batch_first=batch_first)
+    layer = module(layer).requires_grad_(not frozen)
+    return layer if batch_first else behind(layer)
+
+
+def decoder() -> Layer:
+    layer = module(nn.TransformerDecoderLayer(4, 2, 5, batch_first=True))
+    return lambda x: layer(x[:, :2], x.tanh())
+
+
+MASK = normal(3, 3, seed=9)
+ATTENTION: dict[str, tuple[Layer, tuple[int, ...]]] = {
+    "attention": (attention(itself(), batch_first=True), (3, 6)),
+    "attention-weighed": (attention(itself(weights=True), batch_first=True), (3, 6)),
+    "attention-behind-tokens": (behind(attention(itself())), (3, 6)),
+    "attention-behind-tokens-weighed": (behind(attention(itself(weights=True))), (3, 6)),
+    "attention-not-frozen": (attention(itself(), frozen=False, batch_first=True), (3, 6)),
+    "attention-behind-tokens-not-frozen": (behind(attention(itself(), frozen=False)), (3, 6)),
+    "attention-no-bias": (attention(itself(), batch_first=True, bias=False), (3, 6)),
+    "attention-more-tokens": (attention(itself(), batch_first=True, add_bias_kv=True, add_zero_attn=True), (3, 6)),
+    "attention-mask": (attention(itself(attn_mask=MASK), batch_first=True), (3, 6)),
+    "attention-mask-weighed": (attention(itself(weights=True, attn_mask=MASK > 1), batch_first=True), (3, 6)),
+    "attention-padding": (attention(padded(weights=False), batch_first=True), (3, 6)),
+    "attention-padding-weighed": (attention(padded(weights=True), batch_first=True), (3, 6)),
+    "attention-weights": (attention(lambda layer, x: layer(x, x, x)[1], batch_first=True), (3, 6)),
+    "attention-across": (attention(lambda layer, x: layer(x[:, :2], x.tanh(), x * 2)[0], batch_first=True), (3, 6)),
+    "attention-across-to-the-same": (
+        attention(lambda layer, x: layer(x[:, :2], y := x.tanh(), y, need_weights=False)[0], batch_first=True),
+        (3, 6),
+    ),
+    "attention-across-sizes": (
+        attention(lambda layer, x: layer(x, x[..., :4], x[..., 1:])[0], batch_first=True, kdim=4, vdim=5),
+        (3, 6),
+    ),
+    **{
+        f"encoder-{activation}-norm-{'first' if before else 'last'}{'' if batch_first else '-behind-tokens'}": (
+            encoder(before, activation, batch_first),
+            (3, 4),
+        )
+        for activation in ("relu", "gelu")
+        for before in (True, False)
+        for batch_first in (True, False)
+    },
+    "encoder-not-frozen": (encoder(True, "gelu", batch_first=True, frozen=False), (3, 4)),
+    "decoder": (decoder(), (3, 4)),
+}
+"""Layers of torch that put the inputs behind the tokens."""
 
 
 def in_place(function: Callable[..., Tensor]) -> Layer:
@@ -108,6 +178,11 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "twice": (lambda x: functional.silu(functional.gelu(x * 2) * x - x.tanh()), (5,)),
     "used-again": (lambda x: x.tanh() + x.tanh().relu() * x, (5,)),
     "kept-tangents-are-not-overwritten": (lambda x: (x * 2).tanh() + functional.relu_(x * 2), (5,)),
+    "behind-tokens": (behind(lambda x: functional.silu(x * x.mean(2, keepdim=True).tanh(), inplace=True)), (3, 4)),
+    "layer-norm-behind-tokens": (behind(module(nn.LayerNorm(4))), (3, 4)),
+    "softmax-behind-tokens": (behind(lambda x: x.softmax(-1)), (3, 4)),
+    "in-one-dimension": (behind(lambda x: functional.silu(x.flatten() * 2).exp().view(x.shape)), (3, 4)),
+    **ATTENTION,
 }
 """Layers, and the shape of their inputs."""
 
@@ -169,7 +244,7 @@ def test_first_and_second_derivatives(name: str, inputs: int) -> None:
         assert_curved(one, wanted[i : i + 1], x[i : i + 1], u[i : i + 1])
 
 
-@pytest.mark.parametrize("case", [case for case in CURVED if case.name != "attention"], ids=str)
+@pytest.mark.parametrize("case", CURVED, ids=str)
 def test_products_with_the_hessian_of_the_loss(case: Case) -> None:
     model = case.classifier()
     with model.ready():

@@ -107,6 +107,41 @@ def shuffled(x: Tensor) -> Tensor:
     return y.reshape(len(x), 2, 2, *x.shape[2:]).transpose(1, 2).reshape(x.shape)
 
 
+def behind(layer: Layer) -> Layer:
+    """A layer that is given (tokens, inputs, features)."""
+    return lambda x: layer(x.transpose(0, 1)).transpose(0, 1)
+
+
+def in_one_dimension(x: Tensor) -> Tensor:
+    """Tokens and inputs in one dimension, as nn.MultiheadAttention puts them for its linear layers."""
+    tokens, inputs, features = x.shape
+    y = x.reshape(tokens * inputs, features)
+    y = functional.leaky_relu_(y @ normal(features, 4, seed=3), 0.2) * normal(4) + y.clamp(-0.5, 0.5) - y
+    return y.view(tokens, inputs, 4)
+
+
+def in_heads(x: Tensor) -> Tensor:
+    """Two heads for each input, behind the tokens and then before them."""
+    tokens, inputs, features = x.shape
+    y = x.reshape(tokens, inputs * 2, features // 2).relu().transpose(0, 1)
+    return (y - 0.1 * normal(2)).relu().reshape(inputs, -1)
+
+
+def picked(x: Tensor) -> Tensor:
+    """Some of the tokens, and sums of them."""
+    first, *rest = x.unbind()
+    sums = x.mean(0) + x[1:].relu().sum((0,), keepdim=True)[0]
+    return first.relu() * 2 - x[-1] + sums + x.split([1, 2])[1][0] - rest[0].mean(-1, keepdim=True)
+
+
+def widened(x: Tensor) -> Tensor:
+    """A constant token more, one that is repeated, and all of them moved by one."""
+    constant = normal(1, 1, 4).expand(1, x.shape[1], 4)
+    y = torch.cat([constant, x[:1].expand(2, -1, -1), x.roll(1, 0), x])
+    return torch.cat([y.relu(), y], -1)
+
+
+MATRICES = normal(3, 4, 2, seed=4)
 CONVOLUTION = module(nn.Conv2d(3, 4, 3))
 LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "identity": (lambda x: x, (4,)),
@@ -174,6 +209,7 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "split": (lambda x: x.split([1, 2], 1)[1] * 2 + x.split(2, 1)[0], (3, 2)),
     "permute": (lambda x: x.permute(0, 3, 1, 2).relu(), (2, 3, 4)),
     "transpose": (lambda x: x.transpose(1, -1).contiguous().view(len(x), -1), (2, 3)),
+    "shape-in-place": (lambda x: (x * 1).unsqueeze_(1).squeeze_(1).t_().relu().t(), (4,)),
     "expand": (lambda x: x[:, None].expand(-1, 3, -1).relu() - x.unsqueeze(1), (4,)),
     "flat-batch": (lambda x: x.reshape(-1, 2).relu().reshape(len(x), -1), (3, 2)),
     "vector": (lambda x: x.view(-1).relu().view(x.shape), (3, 2)),
@@ -182,6 +218,25 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "dropout": (module(nn.Dropout(0.5)), (4,)),
     "unused": (lambda x: (x.relu() * 3, x.clamp(0, 1))[1], (4,)),
     "detached-offset": (lambda x: x.relu() + x.detach().sigmoid(), (4,)),
+    "behind-tokens": (behind(lambda x: functional.relu_(x * 2 - normal(4)) + x.clamp(-0.3, 0.4) - x), (3, 4)),
+    "behind-tokens-in-one-dimension": (behind(in_one_dimension), (3, 4)),
+    "behind-tokens-all-in-one-dimension": (behind(lambda x: functional.relu_(x.flatten() * 2).view(x.shape)), (3, 4)),
+    "behind-tokens-in-heads": (lambda x: in_heads(x.transpose(0, 1)), (3, 4)),
+    "behind-tokens-picked": (lambda x: picked(x.transpose(0, 1)), (3, 4)),
+    "behind-tokens-widened": (behind(widened), (3, 4)),
+    "behind-tokens-spread": (behind(lambda x: x - x.mean(2, keepdim=True).relu()), (3, 4)),
+    "behind-tokens-matrix": (behind(lambda x: torch.bmm(x.relu(), MATRICES[:1].expand(3, 4, 2))), (3, 4)),
+    "behind-all": (lambda x: x.permute(1, 2, 0).relu().permute(2, 0, 1), (3, 4)),
+    "behind-all-matrix": (
+        lambda x: torch.bmm(MATRICES[:1].expand(3, 4, 2), x.permute(1, 2, 0)).permute(2, 0, 1),
+        (3, 2),
+    ),
+    "batch-transposed": (lambda x: x.T.relu().T, (4,)),
+    "dimension-before": (lambda x: x[None].relu().squeeze(0) - x[None, :, None][0, :, 0], (4,)),
+    "added-products": (
+        lambda x: torch.baddbmm(normal(3, 2), x.flatten(0, 1), MATRICES[:1].expand(3 * len(x), 4, 2)).view(len(x), -1),
+        (3, 3, 4),
+    ),
     "channels-last": (lambda x: CONVOLUTION(x.contiguous(memory_format=torch.channels_last)).relu(), (3, 5, 5)),
 }
 
@@ -387,7 +442,26 @@ UNKNOWN: dict[str, Layer] = {
     "batch-mixed": lambda x: x - x.mean(0, keepdim=True),
     "batch-turned": lambda x: x.flip(0),
     "batch-joined": lambda x: torch.cat([x, x], 0)[: len(x)],
-    "batch-transposed": lambda x: x.T.relu().T,
+    "mean-of-inputs-behind": lambda x: x - x.T.mean(1, keepdim=True).T,
+    "softmax-over-inputs-behind": lambda x: x.T.softmax(1).T,
+    "norm-over-inputs-behind": lambda x: functional.layer_norm(x.T, (2,)).T,
+    "inputs-turned-behind": lambda x: x.T.roll(1, 1).T,
+    "inputs-picked-behind": lambda x: x - x.T.select(1, 0),
+    "inputs-sliced-behind": lambda x: x - x.T[:, :1].T,
+    "inputs-split-behind": lambda x: x - x.T.split(1, 1)[0].T,
+    "inputs-unbound-behind": lambda x: x - x.T.unbind(1)[0],
+    "inputs-joined-behind": lambda x: torch.cat([x.T, x.T], 1).T[:2],
+    "matrix-over-inputs": lambda x: (x.T @ normal(2, 2)).T,
+    "matrices-over-inputs-behind": lambda x: torch.bmm(x.T[None], normal(1, 2, 2))[0].T,
+    "matrices-over-inputs-before": lambda x: torch.bmm(normal(1, 2, 2), x[None])[0],
+    "products-of-inputs": lambda x: torch.bmm(x[None, :, :2], x[None])[0],
+    "other-matrices-for-each-input": lambda x: torch.bmm(x[:, None], normal(2, 4, 3))[:, 0],
+    "factor-for-each-input-behind": lambda x: (x.T * torch.arange(1, 1 + len(x))).T,
+    "factor-for-each-token": lambda x: (x.T * torch.arange(1, 5)[:, None]).T,
+    "view-across-inputs": lambda x: x - x[:, :3].T.reshape(2, 3).sum(),
+    "spread-over-tokens": lambda x: (x.T - x.T.mean(0, keepdim=True)).T,
+    "inputs-in-two-places": lambda x: x[:, :2] + x[:, :2].T,
+    "logits-behind": lambda x: x[:, :2].T,
     "factor-for-each-input": lambda x: x * torch.arange(1, 1 + len(x))[:, None],
     "training-statistics": lambda x: functional.batch_norm(x, None, None, training=True),
     "into-a-buffer": into_a_buffer,

@@ -37,7 +37,8 @@ def by_direction(tangent: Tensor, rows: int) -> Tensor:
 class Step:
     """A linear map of tangents, and its transpose.
 
-    Dimension 0 of a tangent runs over directions, for each direction over inputs, and perhaps over parts of each input.
+    Dimension 0 of a tangent runs over directions, for each direction over inputs, and perhaps over parts of each input,
+    wherever the network counts its inputs (placement.py).
 
     Attributes:
         curved: whether the map changes as the input moves: then `bend` says how (curved_steps.py).

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Step
+from secondsight.operators.tape.linear_steps import Step, by_direction
 
 
 @dataclass(eq=False)
@@ -54,17 +54,30 @@ class Cat(Step):
 
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Join the tangents, with zeros for pieces that have none."""
-        queue, shape = iter(tangents), list(tangents[0].shape)
+        known = [length for length, depends in zip(self.lengths, self.depends, strict=True) if depends]
+        parts = [self._parts(tangent, length) for tangent, length in zip(tangents, known, strict=True)]
+        queue, shape = iter(parts), list(parts[0].shape)
         pieces = []
         for length, depends in zip(self.lengths, self.depends, strict=True):
-            shape[self.dim] = length
+            shape[self._dim] = length
             pieces.append(next(queue) if depends else tangents[0].new_zeros(shape))
-        return torch.cat(pieces, self.dim)
+        return self._rows(torch.cat(pieces, self._dim))
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Cut the cotangent into pieces."""
-        pieces = cotangent.split(self.lengths, self.dim)
-        return tuple(piece for piece, depends in zip(pieces, self.depends, strict=True) if depends)
+        pieces = self._parts(cotangent, sum(self.lengths)).split(self.lengths, self._dim)
+        return tuple(self._rows(piece) for piece, depends in zip(pieces, self.depends, strict=True) if depends)
+
+    @property
+    def _dim(self) -> int:
+        return max(self.dim, 1)
+
+    def _parts(self, tangent: Tensor, length: int) -> Tensor:
+        """Give dimension 0 of the pieces, which runs over parts of each input, a dimension of its own."""
+        return tangent if self.dim else by_direction(tangent, length)
+
+    def _rows(self, tangent: Tensor) -> Tensor:
+        return tangent if self.dim else tangent.flatten(0, 1)
 
 
 @dataclass(eq=False)
@@ -80,6 +93,34 @@ class ByAutograd(Step):
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Let autograd transpose the operation."""
-        with torch.enable_grad():
-            tangent = cotangent.new_zeros(1).expand(len(cotangent), *self.shape).requires_grad_()
-            return torch.autograd.grad(self.function(tangent), tangent, cotangent)
+        return (_transposed(self.function, self.shape, cotangent),)
+
+
+@dataclass(eq=False)
+class OnEach(Step):
+    """A linear operation on the tensor of each input, by autograd.
+
+    Attributes:
+        function: takes the tensors of all inputs, (inputs, *before), and gives (inputs, *after).
+        before: the shape that the operation takes for a single input.
+        after: the shape that it gives for a single input.
+    """
+
+    function: Callable[[Tensor], Tensor]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """Apply the operation itself."""
+        return self.function(tangents[0].reshape(-1, *self.before)).reshape(-1, *self.after[1:])
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Let autograd transpose the operation."""
+        each = _transposed(self.function, self.before, cotangent.reshape(-1, *self.after))
+        return (each.reshape(-1, *self.before[1:]),)
+
+
+def _transposed(function: Callable[[Tensor], Tensor], shape: tuple[int, ...], cotangent: Tensor) -> Tensor:
+    with torch.enable_grad():
+        tangent = cotangent.new_zeros(1).expand(len(cotangent), *shape).requires_grad_()
+        return torch.autograd.grad(function(tangent), tangent, cotangent)[0]

@@ -17,6 +17,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from secondsight.model.classifier import Classifier
 from secondsight.model.failures import is_out_of_memory
 from secondsight.operators.tape.linear_steps import Step
+from secondsight.operators.tape.placement import Placement
 from secondsight.operators.tape.rules import CONSTANT, DETACH, RULES, Call, Outcome, Placed
 from secondsight.operators.tape.tape import Node, Tape, memory_of
 
@@ -52,18 +53,18 @@ class Recorder(TorchDispatchMode):
 
     Attributes:
         slots: the number of the tangent of each living tensor that depends on x.
+        placements: where these tensors count the inputs.
         unknown: the first operation that has no rule.
     """
 
     def __init__(self, x: Tensor, independent: bool = False) -> None:
         """Start with x as tangent 0."""
         super().__init__()  # type: ignore[no-untyped-call]
-        self.x, self.n, self.unknown = x, len(x), ""
+        self.x, self.unknown = x, ""
         # Detached values are not followed, so they may carry one input to another.
         self.constant = {f"aten.{name}" for name in CONSTANT if not (independent and name == DETACH)}
-        self.slots = WeakIdKeyDictionary()
-        self.slots[x] = 0
-        self.axes = WeakIdKeyDictionary()
+        self.slots, self.placements = WeakIdKeyDictionary(), WeakIdKeyDictionary()
+        self.slots[x], self.placements[x] = 0, Placement(len(x))
         self.nodes: list[Node] = []
         self.sizes = [x.nbytes]
         self.held: set[int] = set()
@@ -78,7 +79,7 @@ class Recorder(TorchDispatchMode):
         """Run one operation, and write down its step."""
         if self.unknown:
             return func(*args, **(kwargs or {}))
-        call = Call(func, args, kwargs or {}, self.slots, self.axes)
+        call = Call(func, args, kwargs or {}, self.slots, self.placements)
         if not self._understood(call):
             self.unknown = call.name
         return call.result
@@ -94,50 +95,41 @@ class Recorder(TorchDispatchMode):
         # Without gradients, as in the forward of a torch.autograd.Function, autograd sees another dependence or none.
         if not torch.is_grad_enabled():
             return not call.written and call.name in self.constant
+        if any(self.placements[tensor] != call.placement for tensor in call.inputs):
+            return False
         # These are read before the rule runs the operation, which may overwrite the inputs.
-        before = [tensor.shape for tensor in call.inputs]
+        before = [call.placement.of_one(tensor.shape) for tensor in call.inputs]
         slots = tuple(self.slots[tensor] for tensor in call.inputs)
         outcome = _outcome(call)
-        # Only rules that return `Placed` can handle tensors whose first dimension does not count the inputs.
-        if outcome is None or (call.axis and not isinstance(outcome, Placed)):
+        if outcome is None:
             return False
-        if any(self.axes.get(tensor, 0) != call.axis for tensor in call.inputs):
-            return False
-        axis = outcome.axis if isinstance(outcome, Placed) else 0
-        outcome = outcome.steps if isinstance(outcome, Placed) else outcome
         if outcome == "constant":
             return call.name in self.constant and not call.written
         if outcome == "same":
             result = _first_result(call)
-            self.slots[result] = slots[0]
-            return self._is_batch(result) and result.shape == before[0]
-        steps = outcome if isinstance(outcome, list) else [outcome]
-        several = isinstance(outcome, list) and not isinstance(call.result, Tensor)
-        results = call.result if several else [_first_result(call)]
-        if not all(self._is_batch(result, axis) for result in results):
-            return False
-        for step, result in zip(steps, results, strict=True):
-            self._write(step, slots, result, axis)
-        static = () if steps[0].shape_only else _static([*call.arguments, *call.named.values()])
-        self.signature.append((call.name, slots, static, [self._lengths(shape, call.axis) for shape in before]))
-        return True
+            self.slots[result], self.placements[result] = slots[0], call.placement
+            return self._is_followed(result) and call.placement.of_one(result.shape) == before[0]
+        if not isinstance(outcome, Placed):
+            outcome = Placed(outcome if isinstance(outcome, list) else [outcome], call.placement)
+        results = [call.result] if isinstance(call.result, Tensor) else call.result[: len(outcome.steps)]
+        for step, result in zip(outcome.steps, results, strict=True):
+            self._write(step, slots, result, outcome.placement)
+        # Whether a change of shape copies depends on how the entries lie in memory.
+        how = () if outcome.steps[0].shape_only else (call.name, _static([*call.arguments, *call.named.values()]))
+        self.signature.append((how, slots, before))
+        return all(self._is_followed(result) for result in results)
 
-    def _write(self, step: Step, slots: tuple[int, ...], result: Tensor, axis: int) -> None:
-        self.slots[result] = len(self.sizes)
-        if axis:
-            self.axes[result] = axis
+    def _write(self, step: Step, slots: tuple[int, ...], result: Tensor, placement: Placement) -> None:
+        self.slots[result], self.placements[result] = len(self.sizes), placement
         self.nodes.append(Node(step, slots, len(self.sizes)))
         self.sizes.append(result.nbytes)
         self.held.update(memory_of(tensor) for tensor in step.tensors())
-        self.signature.append(self._lengths(result.shape, axis))
+        self.signature.append(placement.of_one(result.shape))
 
-    def _lengths(self, shape: torch.Size, axis: int) -> tuple[int, ...]:
-        """A shape without the number of inputs."""
-        return tuple(length // self.n if i == axis else length for i, length in enumerate(shape))
-
-    def _is_batch(self, result: Tensor, axis: int = 0) -> bool:
+    def _is_followed(self, result: Tensor) -> bool:
+        """Whether the result is a tensor like x that counts the inputs where its placement says."""
         alike = result.dtype == self.x.dtype and result.device == self.x.device
-        return alike and result.ndim > 0 and result.shape[axis] % self.n == 0
+        return alike and self.placements[result].fits(result.shape)
 
     def _is_shared(self, tensor: Tensor) -> bool:
         """Whether overwriting this tensor would change another one that matters."""
@@ -149,7 +141,7 @@ class Recorder(TorchDispatchMode):
         """Make the tape that ends in the logits. None: an operation had no rule."""
         if self.unknown or not isinstance(logits, Tensor) or logits not in self.slots:
             return None
-        if logits.ndim != 2 or len(logits) != self.n or logits in self.axes:
+        if logits.ndim != 2 or len(logits) != len(self.x) or not self.placements[logits].is_first:
             return None
         output = self.slots[logits]
         signature = hash(repr((self.signature, output)))

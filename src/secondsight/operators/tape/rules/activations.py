@@ -8,42 +8,42 @@ import torch
 from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Mask, layout
-from secondsight.operators.tape.rules.registry import Call, Outcome, rule
+from secondsight.operators.tape.rules.registry import Call, Outcome, elementwise
 
 
-@rule("relu.default")
+@elementwise("relu.default")
 def _relu(call: Call, x: Tensor) -> Outcome:
     return Mask(_passed(x, (torch.gt, 0)))
 
 
-@rule("leaky_relu.default")
+@elementwise("leaky_relu.default")
 def _leaky_relu(call: Call, x: Tensor, slope: float = 0.01) -> Outcome:
     return Mask(_passed(x, (torch.gt, 0)), slope)
 
 
-@rule("threshold.default")
+@elementwise("threshold.default")
 def _threshold(call: Call, x: Tensor, threshold: float, value: float) -> Outcome:
     return Mask(_passed(x, (torch.gt, threshold)))
 
 
-@rule("hardtanh.default")
+@elementwise("hardtanh.default")
 def _hardtanh(call: Call, x: Tensor, low: float = -1.0, high: float = 1.0) -> Outcome:
     return Mask(_passed(x, (torch.gt, low), (torch.lt, high)))
 
 
-@rule("relu6.default")
+@elementwise("relu6.default")
 def _relu6(call: Call, x: Tensor) -> Outcome:
     return _hardtanh(call, x, 0.0, 6.0)
 
 
-@rule("clamp.default", "clamp_min.default")
+@elementwise("clamp.default", "clamp_min.default")
 def _clamp(call: Call, x: Tensor, min: float | None = None, max: float | None = None) -> Outcome:
     # The derivative of clamp at a limit is 1, unlike that of hardtanh.
     conditions = [(torch.ge, min), (torch.le, max)]
     return Mask(_passed(x, *((compare, limit) for compare, limit in conditions if limit is not None)))
 
 
-@rule("clamp_max.default")
+@elementwise("clamp_max.default")
 def _clamp_max(call: Call, x: Tensor, max: float) -> Outcome:
     return _clamp(call, x, None, max)
 

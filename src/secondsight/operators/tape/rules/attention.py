@@ -10,54 +10,59 @@ from torch import Tensor
 
 from secondsight.operators.tape.curved_steps import MatrixProducts, Multiply, Normalise, Softmax
 from secondsight.operators.tape.linear_steps import Product, layout
-from secondsight.operators.tape.moving_steps import ByAutograd
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
 def products(call: Call, a: Tensor, b: Tensor) -> Outcome:
     """The step of a b, where both depend on x."""
-    shape, spread = call.result.shape, []
-    for tensor in (a, b):
-        if tensor.ndim != len(shape) or len(tensor) != shape[0]:
-            return None
-        spread.append([i for i, length in enumerate(tensor.shape) if length != shape[i]])
-    if call.written:
-        return None
-    # Tangents have this layout. A product of two layouts is slow, and so are the steps after it.
-    factors = [tensor.detach().contiguous(memory_format=layout(tensor)) for tensor in (a, b)]
-    return Multiply(factors[0], factors[1], (spread[0], spread[1]))
+    spread = call.spread()
+    return None if spread is None or call.written else Multiply(_laid_out(call, a), _laid_out(call, b), spread)
 
 
-@rule("bmm.default", only_first=False)
+def _laid_out(call: Call, values: Tensor) -> Tensor:
+    """Copy values into the layout of tangents. A product of two layouts is slow, and so are the steps after it."""
+    return call.placement.first(values.detach()).contiguous(memory_format=layout(values))
+
+
+@rule("bmm.default", only_first=False, anywhere=True)
 def _bmm(call: Call, a: Tensor, b: Tensor) -> Outcome:
     if call.depends(a) and call.depends(b):
-        return MatrixProducts(a.detach(), b.detach())
+        first = call.placement.first
+        return None if call.placement.axis else MatrixProducts(first(a.detach()), first(b.detach()))
     fixed = b if call.depends(a) else a
-    if len(fixed) > 1 and fixed.stride(0) != 0:
+    if (len(fixed) > 1 and fixed.stride(0) != 0) or call.placement.mixes(2 if fixed is b else 1):
         return None
     matrix = fixed[0].detach()
-    return Product(matrix) if fixed is b else ByAutograd(lambda tangent: matrix @ tangent, b.shape[1:])
+    if fixed is b:
+        return Product(matrix)
+    return call.on_each(lambda each: matrix @ each, call.result, call.placement)
 
 
-@rule("_softmax.default", "_safe_softmax.default")
+@rule("baddbmm.default", only_first=False, anywhere=True)
+def _baddbmm(call: Call, added: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Outcome:
+    return None if call.depends(added) or alpha != 1 else _bmm(call, a, b)
+
+
+@rule("_softmax.default", "_safe_softmax.default", anywhere=True)
 def _softmax(call: Call, x: Tensor, dim: int, *settings: Any, **named: Any) -> Outcome:
-    if not dim % x.ndim:
+    dim %= x.ndim
+    if dim == 0 or call.placement.mixes(dim):
         return None
-    return Softmax(call.result.detach(), dim % x.ndim - x.ndim)
+    return Softmax(call.placement.first(call.result.detach()), dim - x.ndim)
 
 
-@rule("native_layer_norm.default")
+@rule("native_layer_norm.default", anywhere=True)
 def _layer_norm(
     call: Call, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Outcome:
-    size = prod(shape)
-    if x.ndim <= len(shape):
+    normalised = range(x.ndim - len(shape), x.ndim)
+    if 0 in normalised or any(map(call.placement.mixes, normalised)):
         return None
-    _, mean, inverse = call.result
-    view = (prod(x.shape[1 : x.ndim - len(shape)]), size)
+    x, mean, inverse = (call.placement.first(values) for values in (x.detach(), *call.result[1:]))
+    view = (prod(x.shape[1 : x.ndim - len(shape)]), prod(shape))
     mean, inverse = (values.reshape(len(x), view[0], 1).to(x.dtype) for values in (mean, inverse))
-    z = (x.detach().reshape(len(x), *view) - mean).mul_(inverse)
-    return Normalise(z, inverse, view, None if weight is None else weight.detach().reshape(size))
+    z = (x.reshape(len(x), *view) - mean).mul_(inverse)
+    return Normalise(z, inverse, view, None if weight is None else weight.detach().reshape(prod(shape)))
 
 
 @rule("native_group_norm.default")

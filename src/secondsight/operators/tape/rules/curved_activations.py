@@ -10,74 +10,74 @@ from torch.nn import functional
 
 from secondsight.operators.tape.curved_steps import Elementwise
 from secondsight.operators.tape.linear_steps import aten, layout
-from secondsight.operators.tape.rules.registry import Call, Outcome, rule
+from secondsight.operators.tape.rules.registry import Call, Outcome, elementwise
 
 Function = Callable[[Tensor], Tensor]
 """An elementwise function of torch."""
 
 
-@rule("gelu.default")
+@elementwise("gelu.default")
 def _gelu(call: Call, x: Tensor, approximate: str = "none") -> Outcome:
     slope = aten.gelu_backward(torch.ones_like(x), x, approximate=approximate)
     return _curved(call, x, slope, lambda a: functional.gelu(a, approximate=approximate))
 
 
-@rule("silu.default")
+@elementwise("silu.default")
 def _silu(call: Call, x: Tensor) -> Outcome:
     return _curved(call, x, aten.silu_backward(torch.ones_like(x), x), functional.silu)
 
 
-@rule("mish.default")
+@elementwise("mish.default")
 def _mish(call: Call, x: Tensor) -> Outcome:
     return _curved(call, x, aten.mish_backward(torch.ones_like(x), x), functional.mish)
 
 
-@rule("sigmoid.default")
+@elementwise("sigmoid.default")
 def _sigmoid(call: Call, x: Tensor) -> Outcome:
     return _curved(call, x, aten.sigmoid_backward(torch.ones_like(x), x.sigmoid()), torch.sigmoid)
 
 
-@rule("tanh.default")
+@elementwise("tanh.default")
 def _tanh(call: Call, x: Tensor) -> Outcome:
     return _curved(call, x, aten.tanh_backward(torch.ones_like(x), x.tanh()), torch.tanh)
 
 
-@rule("softplus.default")
+@elementwise("softplus.default")
 def _softplus(call: Call, x: Tensor, beta: float = 1, threshold: float = 20) -> Outcome:
     slope = aten.softplus_backward(torch.ones_like(x), x, beta, threshold)
     return _curved(call, x, slope, lambda a: functional.softplus(a, beta, threshold))
 
 
-@rule("elu.default")
+@elementwise("elu.default")
 def _elu(call: Call, x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Outcome:
     slope = aten.elu_backward(torch.ones_like(x), alpha, scale, input_scale, False, x)
     return _curved(call, x, slope, lambda a: aten.elu(a, alpha, scale, input_scale))
 
 
-@rule("celu.default")
+@elementwise("celu.default")
 def _celu(call: Call, x: Tensor, alpha: float = 1) -> Outcome:
     return _elu(call, x, alpha, 1, 1 / alpha)
 
 
-@rule("exp.default")
+@elementwise("exp.default")
 def _exp(call: Call, x: Tensor) -> Outcome:
     return _curved(call, x, x.exp(), torch.exp)
 
 
-@rule("pow.Tensor_Scalar")
+@elementwise("pow.Tensor_Scalar")
 def _pow(call: Call, x: Tensor, exponent: float) -> Outcome:
     slope = exponent * x.pow(exponent - 1)
     return _curved(call, x, slope, lambda a: a.pow(exponent)) if bool(torch.isfinite(slope).all()) else None
 
 
-@rule("hardswish.default")
+@elementwise("hardswish.default")
 def _hardswish(call: Call, x: Tensor) -> Outcome:
     slope = aten.hardswish_backward(torch.ones_like(x), x)
     # torch has no second derivative of hardswish.
     return _step(call, x, slope, lambda a: ((a > -3) & (a < 3)).to(a.dtype) / 3)
 
 
-@rule("hardsigmoid.default")
+@elementwise("hardsigmoid.default")
 def _hardsigmoid(call: Call, x: Tensor) -> Outcome:
     slope = aten.hardsigmoid_backward(torch.ones_like(x), x)
     return Elementwise(slope.contiguous(memory_format=layout(x)))

@@ -22,19 +22,19 @@ def _convolution(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, *se
     return Convolution(weight, x.shape[1:], settings)
 
 
-@rule("mm.default")
+@rule("mm.default", anywhere=True)
 def _mm(call: Call, x: Tensor, matrix: Tensor) -> Outcome:
-    return Product(matrix)
+    return None if call.placement.mixes(1) else Product(matrix)
 
 
-@rule("addmm.default", only_first=False)
+@rule("addmm.default", only_first=False, anywhere=True)
 def _addmm(call: Call, bias: Tensor, x: Tensor, matrix: Tensor) -> Outcome:
-    return Product(matrix) if call.only(x) else None
+    return _mm(call, x, matrix) if call.only(x) else None
 
 
-@rule("linear.default")
+@rule("linear.default", anywhere=True)
 def _linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Outcome:
-    return Product(weight.T) if x.ndim > 1 else None
+    return Product(weight.T) if x.ndim > 1 and not call.placement.mixes(x.ndim - 1) else None
 
 
 @rule(
@@ -67,6 +67,6 @@ def _fixed_batch_norm(call: Call, x: Tensor, *rest: Any) -> Outcome:
     return _batch_norm(call, x, *statistics, False, momentum, eps)
 
 
-@rule("native_dropout.default")
+@rule("native_dropout.default", anywhere=True)
 def _dropout(call: Call, x: Tensor, p: float, train: bool | None) -> Outcome:
     return "same" if train is False else None

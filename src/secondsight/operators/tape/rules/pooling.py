@@ -8,7 +8,7 @@ from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Gather
 from secondsight.operators.tape.moving_steps import Pad
-from secondsight.operators.tape.rules.registry import Call, Outcome, rule
+from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
 
 
 @rule("max_pool2d_with_indices.default", "adaptive_max_pool2d.default")
@@ -40,6 +40,11 @@ def _pad(call: Call, x: Tensor, widths: list[int], value: float = 0.0) -> Outcom
     return Pad(list(widths)) if len(widths) < 2 * x.ndim else None
 
 
-@rule("mean.dim", "sum.dim_IntList")
+@rule("mean.dim", "sum.dim_IntList", anywhere=True)
 def _mean(call: Call, x: Tensor, dims: list[int] | None, keepdim: bool = False, *, dtype: Any = None) -> Outcome:
-    return call.by_autograd() if dims and all(dim % x.ndim for dim in dims) else None
+    dims = [dim % x.ndim for dim in dims or []]
+    if not dims or any(map(call.placement.mixes, dims)):
+        return None
+    placement = call.placement if keepdim else call.placement.without(dims)
+    function, later = call.function, [dim + 1 for dim in dims]
+    return Placed([call.on_each(lambda each: function(each, later, keepdim), call.result, placement)], placement)

@@ -14,20 +14,22 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from secondsight.operators.tape.linear_steps import Step
-from secondsight.operators.tape.moving_steps import ByAutograd
+from secondsight.operators.tape.moving_steps import ByAutograd, OnEach
+from secondsight.operators.tape.placement import Placement
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Steps, one for each result. Dimension `axis` of the results counts the inputs of the network."""
+    """Steps, one for each result, and where the results count the inputs of the network."""
 
     steps: list[Step]
-    axis: int
+    placement: Placement
 
 
 Outcome = Step | list[Step] | Placed | Literal["same", "constant"] | None
 """What a rule says of an operation: its step (one for each result); "same": its result has the tangent of its input;
-"constant": its result does not depend on x for autograd; None: the rule does not know this use of the operation."""
+"constant": its result does not depend on x for autograd; None: the rule does not know this use of the operation.
+Unless it is `Placed`, a result counts the inputs where the argument does."""
 
 
 class Call:
@@ -38,7 +40,8 @@ class Call:
         name: what torch calls the operation, without the underscore of its in-place version.
         written: the tensors that it overwrites.
         inputs: the arguments that depend on x.
-        axis: the dimension of `inputs[0]` that counts the inputs of the network.
+        placement: where `inputs[0]` counts the inputs of the network.
+        shape: the shape that `inputs[0]` would have for a single input, before the operation.
     """
 
     def __init__(
@@ -47,17 +50,16 @@ class Call:
         arguments: tuple[Any, ...],
         named: dict[str, Any],
         slots: WeakIdKeyDictionary,
-        axes: WeakIdKeyDictionary,
+        placements: WeakIdKeyDictionary,
     ) -> None:
-        """Look at the arguments.
-
-        `slots` has the tensors that depend on x. `axes` has the dimension that counts the inputs, where it is not 0.
-        """
+        """Look at the arguments. `slots` and `placements` have the tensors that depend on x."""
         self.function, self.arguments, self.named = function, arguments, named
         self.name, in_place = _name(function)
         self.written = list(_tensors(arguments[:1] if in_place else [named.get("out")]))
         self.inputs = [tensor for tensor in _tensors([*arguments, *named.values()]) if tensor in slots]
-        self.axis: int = axes.get(self.inputs[0], 0) if self.inputs else 0
+        if self.inputs:
+            self.placement: Placement = placements[self.inputs[0]]
+            self.shape = self.placement.of_one(self.inputs[0].shape)
 
     @cached_property
     def result(self) -> Any:
@@ -72,12 +74,32 @@ class Call:
         """Whether this argument, and no other one, depends on x."""
         return len(self.inputs) == 1 and self.inputs[0] is value
 
+    def spread(self) -> tuple[list[int], list[int]] | None:
+        """List the dimensions along which each of two inputs is repeated. None: their tangents do not fit together."""
+        shape, found = self.result.shape, []
+        for tensor in self.inputs:
+            repeated = [dim for dim, length in enumerate(tensor.shape) if length != shape[dim]]
+            if tensor.ndim != len(shape) or not {0, self.placement.axis}.isdisjoint(repeated):
+                return None
+            found.append(repeated)
+        return found[0], found[1]
+
     def by_autograd(self) -> Outcome:
         """Take the operation itself as its step, on its first argument."""
         if self.written:
             return None
         function, rest, named = self.function, self.arguments[1:], self.named
         return ByAutograd(lambda tangent: function(tangent, *rest, **named), self.inputs[0].shape[1:])
+
+    def on_each(self, function: Callable[[Tensor], Tensor], result: Tensor, placement: Placement) -> Step:
+        """Make the step of a linear function of the tensor of each input.
+
+        Args:
+            function: takes these tensors with a dimension for the inputs before all others.
+            result: what the operation returns.
+            placement: where the result counts the inputs.
+        """
+        return OnEach(function, self.shape, placement.of_one(result.shape))
 
 
 @cache
@@ -97,18 +119,42 @@ def _tensors(values: Sequence[Any]) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
-RULES: dict[str, Callable[..., Outcome]] = {}
+Rule = Callable[..., Outcome]
+"""Takes a call and the arguments of its operation."""
+
+RULES: dict[str, Rule] = {}
 """The rule of each operation, by torch's name. The files of this folder fill it."""
 
 
-def rule(*names: str, only_first: bool = True) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
-    """Register a rule for the named operations. With `only_first`, only their first argument may depend on x."""
+def rule(*names: str, only_first: bool = True, anywhere: bool = False) -> Callable[[Rule], Rule]:
+    """Register a rule for the named operations.
 
-    def enter(found: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    Args:
+        names: torch's names.
+        only_first: whether only the first argument may depend on x.
+        anywhere: whether the rule minds `call.placement`. Other rules are for tensors that count the inputs first.
+    """
+
+    def enter(found: Rule) -> Rule:
         def guarded(call: Call, *arguments: Any, **named: Any) -> Outcome:
-            return found(call, *arguments, **named) if call.only(arguments[0]) else None
+            if (only_first and not call.only(arguments[0])) or not (anywhere or call.placement.is_first):
+                return None
+            return found(call, *arguments, **named)
 
-        RULES.update({f"aten.{name}": guarded if only_first else found for name in names})
+        RULES.update({f"aten.{name}": guarded for name in names})
+        return found
+
+    return enter
+
+
+def elementwise(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operations on each entry of their first argument. It is given the entries as in a tangent."""
+
+    def enter(found: Rule) -> Rule:
+        @rule(*names, anywhere=True)
+        def placed(call: Call, x: Tensor, *rest: Any, **named: Any) -> Outcome:
+            return found(call, call.placement.first(x), *rest, **named)
+
         return found
 
     return enter

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Step
-from secondsight.operators.tape.moving_steps import ByAutograd, Cat, Reshape
+from secondsight.operators.tape.linear_steps import Step, aten
+from secondsight.operators.tape.moving_steps import Cat, Reshape
 from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
 
 
@@ -22,116 +23,127 @@ from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rul
     "squeeze.dim",
     "squeeze.dims",
     "unsqueeze.default",
+    anywhere=True,
 )
 def _reshape(call: Call, x: Tensor, *shape: Any) -> Outcome:
-    return Reshape(x.shape[1:], call.result.shape[1:])
+    placement = call.placement.viewed(x.shape, call.result.shape)
+    if placement is None:
+        return None
+    return Placed([Reshape(call.shape[1:], placement.of_one(call.result.shape)[1:])], placement)
 
 
-@rule("permute.default")
+@rule("permute.default", anywhere=True)
 def _permute(call: Call, x: Tensor, dims: list[int]) -> Outcome:
-    return _moved(call, x, [dim % x.ndim for dim in dims])
+    return _moved(call, [dim % x.ndim for dim in dims])
 
 
-@rule("transpose.int", "swapaxes.default")
+@rule("transpose.int", "swapaxes.default", anywhere=True)
 def _transpose(call: Call, x: Tensor, a: int, b: int) -> Outcome:
     dims = list(range(x.ndim))
     dims[a], dims[b] = dims[b], dims[a]
-    return _moved(call, x, dims)
+    return _moved(call, dims)
 
 
-def _moved(call: Call, x: Tensor, dims: list[int]) -> Outcome:
-    """Permute dimensions. Tangents have the inputs first, wherever these are in the tensor."""
-    before = call.axis
-    after = dims.index(before)
-    step = ByAutograd(lambda tangent: tangent.movedim(0, before).permute(dims).movedim(after, 0), _shape(x, before))
-    return Placed([step], after)
+@rule("t.default", anywhere=True)
+def _t(call: Call, x: Tensor) -> Outcome:
+    return _moved(call, list(range(x.ndim))[::-1])
 
 
-@rule("unbind.int")
+def _moved(call: Call, dims: list[int]) -> Outcome:
+    placement, order = call.placement.permuted(dims), [0, *(dim + 1 for dim in dims)]
+    return Placed([call.on_each(lambda each: each.permute(order), call.result, placement)], placement)
+
+
+@rule("unbind.int", anywhere=True)
 def _unbind(call: Call, x: Tensor, dim: int = 0) -> Outcome:
-    dim %= x.ndim
-    if dim == call.axis:
+    return _picked(call, dim % x.ndim, call.result, range(x.shape[dim]))
+
+
+@rule("select.int", anywhere=True)
+def _select(call: Call, x: Tensor, dim: int, index: int) -> Outcome:
+    return _picked(call, dim % x.ndim, [call.result], [index])
+
+
+def _picked(call: Call, dim: int, results: Sequence[Tensor], indices: Iterable[int]) -> Outcome:
+    if call.placement.mixes(dim):
         return None
-    return Placed([_picked(x, call.axis, dim, i) for i in range(x.shape[dim])], call.axis - (dim < call.axis))
+    placement = call.placement.without([dim])
+
+    def step(index: int, result: Tensor) -> Step:
+        return call.on_each(lambda each: each.select(dim + 1, index), result, placement)
+
+    return Placed([step(*pair) for pair in zip(indices, results, strict=True)], placement)
 
 
-def _picked(x: Tensor, axis: int, dim: int, index: int) -> Step:
-    after = axis - (dim < axis)
-    function = lambda tangent: tangent.movedim(0, axis).select(dim, index).movedim(after, 0)  # noqa: E731
-    return ByAutograd(function, _shape(x, axis))
-
-
-def _shape(x: Tensor, axis: int) -> tuple[int, ...]:
-    return tuple(length for i, length in enumerate(x.shape) if i != axis)
-
-
-@rule("expand.default")
+@rule("expand.default", anywhere=True)
 def _expand(call: Call, x: Tensor, sizes: list[int]) -> Outcome:
-    if len(sizes) != x.ndim or len(call.result) != len(x):
+    if len(sizes) != x.ndim:
+        return None
+    repeated = [dim for dim, length in enumerate(call.result.shape) if length != x.shape[dim]]
+    if any(map(call.placement.mixes, repeated)):
         return None
     # Attention expands to sizes that include the number of inputs, even where nothing is repeated. No step is recorded
     # for that, because joined tapes must not differ in it.
-    if call.result.shape == x.shape:
+    if not repeated:
         return "same"
-    lengths = call.result.shape[1:]
-    return ByAutograd(lambda tangent: tangent.expand(-1, *lengths), x.shape[1:])
+    lengths = call.placement.of_one(call.result.shape)
+    return call.on_each(lambda each: each.expand(-1, *lengths), call.result, call.placement)
 
 
-@rule("slice.Tensor")
+@rule("slice.Tensor", anywhere=True)
 def _slice(call: Call, x: Tensor, dim: int = 0, *bounds: Any) -> Outcome:
+    dim %= x.ndim
     if call.result.shape == x.shape:
         return "same"
-    return call.by_autograd() if dim % x.ndim else None
-
-
-@rule("select.int")
-def _select(call: Call, x: Tensor, dim: int, index: int) -> Outcome:
-    dim %= x.ndim
-    if dim == call.axis:
+    if call.placement.mixes(dim):
         return None
-    return Placed([_picked(x, call.axis, dim, index)], call.axis - (dim < call.axis))
+    return call.on_each(lambda each: aten.slice(each, dim + 1, *bounds), call.result, call.placement)
 
 
-@rule("split.Tensor", "split_with_sizes.default")
+@rule("split.Tensor", "split_with_sizes.default", anywhere=True)
 def _split(call: Call, x: Tensor, sizes: int | list[int], dim: int = 0) -> Outcome:
-    if not dim % x.ndim:
+    dim %= x.ndim
+    if call.placement.mixes(dim):
         return None
     steps, start = list[Step](), 0
     for piece in call.result:
-        steps.append(_narrow(x, dim, start, piece.shape[dim]))
+        steps.append(_narrow(call, piece, dim, start))
         start += piece.shape[dim]
     return steps
 
 
-def _narrow(x: Tensor, dim: int, start: int, length: int) -> Step:
-    return ByAutograd(lambda tangent: tangent.narrow(dim, start, length), x.shape[1:])
+def _narrow(call: Call, piece: Tensor, dim: int, start: int) -> Step:
+    length = piece.shape[dim]
+    return call.on_each(lambda each: each.narrow(dim + 1, start, length), piece, call.placement)
 
 
-@rule("cat.default", only_first=False)
+@rule("cat.default", only_first=False, anywhere=True)
 def _cat(call: Call, tensors: list[Tensor], dim: int = 0) -> Outcome:
-    if not dim % call.inputs[0].ndim:
-        return None
-    if any(tensor.ndim != call.inputs[0].ndim for tensor in tensors):
+    ndim = call.inputs[0].ndim
+    if call.placement.mixes(dim % ndim) or any(tensor.ndim != ndim for tensor in tensors):
         return None
     lengths = [tensor.shape[dim] for tensor in tensors]
-    return Cat(dim, lengths, [call.depends(tensor) for tensor in tensors])
+    return Cat(dim % ndim, lengths, [call.depends(tensor) for tensor in tensors])
 
 
-@rule("clone.default", "alias.default", "contiguous.default", "_to_copy.default")
+@rule("clone.default", "alias.default", "contiguous.default", "_to_copy.default", anywhere=True)
 def _copy(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
     return "same"
 
 
-@rule("as_strided.default")
+@rule("as_strided.default", anywhere=True)
 def _as_strided(call: Call, x: Tensor, size: list[int], stride: list[int], offset: int | None = None) -> Outcome:
     """Nothing moves if only the strides of dimensions of one entry change."""
     alike = all(a == b or length == 1 for a, b, length in zip(x.stride(), stride, x.shape, strict=True))
     return "same" if tuple(size) == x.shape and alike and offset in (None, x.storage_offset()) else None
 
 
-@rule("roll.default")
+@rule("roll.default", anywhere=True)
 def _roll(call: Call, x: Tensor, shifts: list[int], dims: list[int]) -> Outcome:
-    return call.by_autograd() if dims and all(dim % x.ndim for dim in dims) else None
+    dims = [dim % x.ndim for dim in dims]
+    if not dims or any(map(call.placement.mixes, dims)):
+        return None
+    return call.on_each(lambda each: each.roll(shifts, [dim + 1 for dim in dims]), call.result, call.placement)
 
 
 DETACH = "detach.default"
@@ -144,6 +156,6 @@ CONSTANT = [
 """Operations whose results autograd does not follow, although an argument depends on x."""
 
 
-@rule(*CONSTANT)
+@rule(*CONSTANT, anywhere=True)
 def _constant(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
     return "constant"
