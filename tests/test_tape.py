@@ -233,6 +233,11 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     ),
     "batch-transposed": (lambda x: x.T.relu().T, (4,)),
     "dimension-before": (lambda x: x[None].relu().squeeze(0) - x[None, :, None][0, :, 0], (4,)),
+    "matrices-before": (
+        lambda x: torch.bmm(MATRICES.repeat(len(x), 1, 1), x.flatten(0, 1)).view(len(x), -1),
+        (3, 2, 5),
+    ),
+    "matrices-after": (lambda x: torch.bmm(x.flatten(0, 1), MATRICES.repeat(len(x), 1, 1)).view(len(x), -1), (3, 5, 4)),
     "added-products": (
         lambda x: torch.baddbmm(normal(3, 2), x.flatten(0, 1), MATRICES[:1].expand(3 * len(x), 4, 2)).view(len(x), -1),
         (3, 3, 4),
@@ -276,6 +281,15 @@ def test_a_tape_of_several_inputs_split(name: str) -> None:
     again = joined([parts[2], parts[0], parts[2]])
     assert again is not None
     assert_right(again, model, x[[2, 0, 2]])
+
+
+def test_tapes_with_other_fixed_matrices_are_not_joined() -> None:
+    """Autograd does not follow the attention, so it is a fixed matrix: another one at each input."""
+    model, x = tapped(lambda x: (x @ x.mT).detach() @ x, (3, 4)), normal(2, 3, 4)
+    tapes = [tape for tape in (recorded(model, one[None]) for one in x) if tape is not None]
+    assert joined(tapes) is None
+    for found, one in zip(tapes, x, strict=True):
+        assert_right(found, model, one[None])
 
 
 def normalised(convolution: nn.Module) -> nn.Module:

@@ -175,6 +175,29 @@ class Product(Step):
 
 
 @dataclass(eq=False)
+class FixedMatrices(Step):
+    """Matrices times fixed ones.
+
+    Attributes:
+        matrices: the fixed ones, one for each part of an input in dimension 0, or one for all parts.
+        left: whether they are the left factors.
+    """
+
+    matrices: Tensor
+    left: bool
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """Multiply with the matrices."""
+        parts = by_direction(tangents[0], len(self.matrices))
+        return (self.matrices @ parts if self.left else parts @ self.matrices).flatten(0, 1)
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Multiply with the transposed matrices."""
+        parts = by_direction(cotangent, len(self.matrices))
+        return ((self.matrices.mT @ parts if self.left else parts @ self.matrices.mT).flatten(0, 1),)
+
+
+@dataclass(eq=False)
 class Scale(Step):
     """Multiplication with fixed numbers."""
 

@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from secondsight.operators.tape.curved_steps import MatrixProducts, Multiply, Normalise, Softmax
-from secondsight.operators.tape.linear_steps import Product, layout
+from secondsight.operators.tape.linear_steps import FixedMatrices, Product, layout
+from secondsight.operators.tape.placement import Placement
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
@@ -29,13 +30,22 @@ def _bmm(call: Call, a: Tensor, b: Tensor) -> Outcome:
     if call.depends(a) and call.depends(b):
         first = call.placement.first
         return None if call.placement.axis else MatrixProducts(first(a.detach()), first(b.detach()))
-    fixed = b if call.depends(a) else a
-    if (len(fixed) > 1 and fixed.stride(0) != 0) or call.placement.mixes(2 if fixed is b else 1):
+    fixed, along = (b, 2) if call.depends(a) else (a, 1)
+    matrices = None if call.placement.mixes(along) else _of_each_input(call.placement, fixed.detach())
+    if matrices is None:
         return None
-    matrix = fixed[0].detach()
-    if fixed is b:
-        return Product(matrix)
-    return call.on_each(lambda each: matrix @ each, call.result, call.placement)
+    shared = fixed is b and len(matrices) == 1
+    return Product(matrices[0]) if shared else FixedMatrices(matrices, left=fixed is a)
+
+
+def _of_each_input(placement: Placement, fixed: Tensor) -> Tensor | None:
+    """The fixed matrices that all inputs are multiplied with: one, or one for each part. None: they differ."""
+    if len(fixed) == 1 or fixed.stride(0) == 0:
+        return fixed[:1]
+    if not placement.is_first:
+        return None
+    each = fixed.unflatten(0, (placement.inputs, -1))
+    return each[0] if bool((each == each[0]).all()) else None
 
 
 @rule("baddbmm.default", only_first=False, anywhere=True)
