@@ -190,6 +190,8 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "constants": (lambda x: 3 - (2 * x + 1 - torch.ones(4)) / torch.arange(1, 5), (3, 4)),
     "constants-first": (lambda x: torch.ones(4).double() - x + torch.add(torch.ones(4).double(), x, alpha=3), (4,)),
     "integer-factor": (lambda x: x * torch.arange(4) * 2, (4,)),
+    "added-multiple": (lambda x: torch.addcmul(normal(4), x, normal(4, seed=1), value=3), (3, 4)),
+    "added-multiple-of-constant": (lambda x: torch.addcmul(normal(4), normal(4, seed=1), x), (3, 4)),
     "combined": (lambda x: torch.sub(x.relu(), x, alpha=0.3) - x, (4,)),
     "doubled": (lambda x: x + x, (4,)),
     "doubled-in-place": (lambda x: (x * 1).add_(x), (4,)),
@@ -443,12 +445,26 @@ def out_argument(x: Tensor) -> Tensor:
     return out + x
 
 
+def in_pairs(x: Tensor) -> Tensor:
+    """(pairs, inputs, 2)."""
+    return x.view(len(x), 2, 2).transpose(0, 1)
+
+
 UNKNOWN: dict[str, Layer] = {
     "sine": torch.sin,
     "softmax-over-inputs": lambda x: x.softmax(0),
     "product-of-other-shapes": lambda x: x[:, :1, None] * x,
     "quotient": lambda x: 1 / (x * x + 1),
     "absolute": torch.abs,
+    "norm-of-nothing": lambda x: x + torch.linalg.vector_norm(x * 0, dim=1, keepdim=True),
+    "norm-of-another-order": lambda x: x + torch.linalg.vector_norm(x, 1, dim=1, keepdim=True),
+    "norm-of-everything": lambda x: x + x.norm(),
+    "norm-over-inputs": lambda x: x + x.norm(dim=0),
+    "norm-over-inputs-behind": lambda x: x + x.T.norm(dim=1),
+    "norm-over-tokens": lambda x: (x.T + x.T.norm(dim=0)).T,
+    "added-product": lambda x: torch.addcmul(normal(4), x, x.relu()),
+    "added-to": lambda x: torch.addcmul(x, normal(4), normal(4)),
+    "quotient-in-place": lambda x: (x * 1).div_(x.exp()),
     "weights-from-the-input": lambda x: functional.linear(normal(2, 4), x.relu()).T,
     "custom-function": Rounded.apply,
     "no-grad-inside": without_gradient,
@@ -456,14 +472,14 @@ UNKNOWN: dict[str, Layer] = {
     "batch-mixed": lambda x: x - x.mean(0, keepdim=True),
     "batch-turned": lambda x: x.flip(0),
     "batch-joined": lambda x: torch.cat([x, x], 0)[: len(x)],
-    "mean-of-inputs-behind": lambda x: x - x.T.mean(1, keepdim=True).T,
+    "mean-of-inputs-behind": lambda x: in_pairs(x).mean(1).T,
     "softmax-over-inputs-behind": lambda x: x.T.softmax(1).T,
-    "norm-over-inputs-behind": lambda x: functional.layer_norm(x.T, (2,)).T,
+    "layer-norm-over-inputs-behind": lambda x: functional.layer_norm(x.T, (2,)).T,
     "inputs-turned-behind": lambda x: x.T.roll(1, 1).T,
-    "inputs-picked-behind": lambda x: x - x.T.select(1, 0),
-    "inputs-sliced-behind": lambda x: x - x.T[:, :1].T,
-    "inputs-split-behind": lambda x: x - x.T.split(1, 1)[0].T,
-    "inputs-unbound-behind": lambda x: x - x.T.unbind(1)[0],
+    "inputs-picked-behind": lambda x: in_pairs(x).select(1, 0).T,
+    "inputs-sliced-behind": lambda x: in_pairs(x).reshape(2, 4)[:, :2].T,
+    "inputs-split-behind": lambda x: in_pairs(x).reshape(2, 4).split(2, 1)[0].T,
+    "inputs-unbound-behind": lambda x: in_pairs(x).unbind(1)[0].T,
     "inputs-joined-behind": lambda x: torch.cat([x.T, x.T], 1).T[:2],
     "matrix-over-inputs": lambda x: (x.T @ normal(2, 2)).T,
     "matrices-over-inputs-behind": lambda x: torch.bmm(x.T[None], normal(1, 2, 2))[0].T,

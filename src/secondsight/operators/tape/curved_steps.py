@@ -105,20 +105,93 @@ class Multiply(AtInputs):
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """(b ybar, a ybar), summed over repeated dimensions."""
         cotangent = by_direction(cotangent, len(self.a))
-        return self._summed(cotangent * self.b, cotangent * self.a)
+        return summed(self.spread, cotangent * self.b, cotangent * self.a)
 
     def bend(self, adjoint: Tensor) -> Bend:
         """(ybar b', ybar a')."""
 
         def bent(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
             a, b = (by_direction(tangent, len(adjoint)) for tangent in (a, b))
-            return self._summed(adjoint * b, adjoint * a)
+            return summed(self.spread, adjoint * b, adjoint * a)
 
         return bent
 
-    def _summed(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        pairs = zip((part.flatten(0, 1) for part in parts), self.spread, strict=True)
-        return tuple(part.sum(dims, keepdim=True) if dims else part for part, dims in pairs)
+
+@dataclass(eq=False)
+class Quotient(AtInputs):
+    """y = a / b, entry by entry. `spread` lists the dimensions along which a and b are repeated."""
+
+    curved = True
+
+    y: Tensor
+    b: Tensor
+    spread: tuple[list[int], list[int]]
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """(a' - y b') / b."""
+        a, b = (by_direction(tangent, len(self.b)) for tangent in tangents)
+        return ((a - self.y * b) / self.b).flatten(0, 1)
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """(ybar / b, -y ybar / b), summed over repeated dimensions."""
+        weights = by_direction(cotangent, len(self.b)) / self.b
+        return summed(self.spread, weights, -self.y * weights)
+
+    def bend(self, adjoint: Tensor) -> Bend:
+        """(-w b', w (2 y b' - a')) with w = ybar / b^2."""
+        weights = adjoint / self.b**2
+
+        def bent(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+            a, b = (by_direction(tangent, len(adjoint)) for tangent in (a, b))
+            return summed(self.spread, -weights * b, weights * (2 * self.y * b - a))
+
+        return bent
+
+
+def summed(spread: tuple[list[int], list[int]], *parts: Tensor) -> tuple[Tensor, ...]:
+    """Sum the parts of an adjoint over the dimensions along which its tensors are repeated."""
+    pairs = zip((part.flatten(0, 1) for part in parts), spread, strict=True)
+    return tuple(part.sum(dims, keepdim=True) if dims else part for part, dims in pairs)
+
+
+@dataclass(eq=False)
+class Norm(AtInputs):
+    """y = |a|, the square root of a sum of squares.
+
+    Attributes:
+        u: a / |a|.
+        inverse: 1 / |a|, with a length of 1 in the dimensions that are summed.
+        dims: these dimensions, counted from the end of a.
+        shape: the shape of a row of the result.
+    """
+
+    curved = True
+
+    u: Tensor
+    inverse: Tensor
+    dims: list[int]
+    shape: tuple[int, ...]
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """<u, a'>."""
+        return self._along(by_direction(tangents[0], len(self.u))).reshape(-1, *self.shape)
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """u ybar."""
+        return ((self.u * cotangent.reshape(-1, *self.inverse.shape)).flatten(0, 1),)
+
+    def bend(self, adjoint: Tensor) -> Bend:
+        """(a' - u <u, a'>) ybar / |a|."""
+        weights = adjoint.reshape(self.inverse.shape) * self.inverse
+
+        def bent(a: Tensor) -> tuple[Tensor, ...]:
+            tangent = by_direction(a, len(self.u))
+            return (torch.addcmul(tangent, self.u, self._along(tangent), value=-1).mul_(weights).flatten(0, 1),)
+
+        return bent
+
+    def _along(self, values: Tensor) -> Tensor:
+        return (self.u * values).sum(self.dims, keepdim=True)
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Add, Scale
-from secondsight.operators.tape.rules.attention import products
+from secondsight.operators.tape.rules.attention import products, quotients
 from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
@@ -36,10 +36,17 @@ def _mul(call: Call, a: Tensor | float, b: Tensor | float) -> Outcome:
     return _scaled(call, b if call.depends(a) else a)
 
 
-@rule("div.Tensor", "div.Scalar", anywhere=True)
-def _div(call: Call, x: Tensor, divisor: Tensor | float) -> Outcome:
+@rule("addcmul.default", only_first=False, anywhere=True)
+def _addcmul(call: Call, added: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Outcome:
+    return None if call.depends(added) else _scaled(call, value * (b if call.depends(a) else a))
+
+
+@rule("div.Tensor", "div.Scalar", only_first=False, anywhere=True)
+def _div(call: Call, x: Tensor | float, divisor: Tensor | float) -> Outcome:
+    if isinstance(divisor, Tensor) and call.depends(divisor):
+        return quotients(call, x, divisor) if isinstance(x, Tensor) and call.depends(x) else None
     if isinstance(divisor, Tensor):
-        return _scaled(call, 1 / divisor.to(x.dtype))
+        return _scaled(call, 1 / divisor.to(call.result.dtype))
     return _scaled(call, 1 / divisor) if divisor else None
 
 
