@@ -96,8 +96,6 @@ class KrylovBasis:
         self._measured: float | None = None
         self._top: tuple[float, Tensor] | None = None
         self._ritz: tuple[RitzPair, RitzPair] | None = None
-        self._factors: dict[float, Tensor] = {}
-        self._interpolant: tuple[Tensor, Tensor] | None = None
 
     def __len__(self) -> int:
         """The number of vectors."""
@@ -244,11 +242,6 @@ class KrylovBasis:
 
         It is exact on span(V). A shift of at least -(smallest eigenvalue of H) makes an indefinite H semidefinite.
         """
-        if shift not in self._factors:
-            self._factors[shift] = self._factor(shift)
-        return self._factors[shift]
-
-    def _factor(self, shift: float) -> Tensor:
         mixing = self._mixing(shift)
         factor = mixing @ self.products
         return factor.addmm_(mixing, self.vectors, alpha=shift) if shift else factor
@@ -286,11 +279,6 @@ class KrylovBasis:
         This matrix agrees with H on span(V), also where H is indefinite, and is zero between vectors outside of it.
         Parts of HV outside of V that may be rounding are left out: each would make the model larger by a vector.
         """
-        if self._interpolant is None:
-            self._interpolant = self._interpolate()
-        return self._interpolant
-
-    def _interpolate(self) -> tuple[Tensor, Tensor]:
         matrix = self.projected()
         # The part of HV outside of V has few dimensions where V comes from H's own products.
         # Not V'HV made symmetric: rounding would leave the square root of its asymmetry here.
