@@ -1,7 +1,8 @@
 """The peak of the memory for a product with the Hessian of a network, beside the peak for one gradient.
 
 Bytes are those that torch's allocator gives out, so they are the same on every machine. The activations of these
-networks are much larger than the input. The memory of the solver is not counted: it depends on the input alone.
+networks are much larger than the input. The solver's memory is not counted. It depends on the size of the input, not on
+the network.
 """
 
 from __future__ import annotations
