@@ -231,7 +231,7 @@ ROWS: dict[str, tuple[Callable[[Subject], Iterator[Row]], str]] = {
 """In the order they are run, the longest last, with the field of Counts that says on how many photographs."""
 
 OF_CURVED = ("curved", "captum")
-"""The rows of networks that are not piecewise linear. Of these, the others have "captum" alone."""
+"""The rows of networks that are not piecewise linear. Of these rows, other networks have only "captum"."""
 
 
 def _explain_each(subject: Subject, count: int, row: Row, method: Method | str) -> None:

@@ -73,7 +73,7 @@ def subject_of(name: str, asked: Counts, curved: int, thorough: bool) -> Subject
 
 
 def rows_of(subject: Subject, wanted: list[str]) -> list[str]:
-    """Choose those of the wanted rows that this network has."""
+    """Choose the wanted rows that this network has."""
     if subject.name in ARCHITECTURES:
         return [row for row in wanted if row in OF_CURVED]
     return [row for row in wanted if row != "curved" and getattr(subject.counts, ROWS[row][1])]
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(["resnet50", "lite0", *ARCHITECTURES]))
     parser.add_argument("--rows", default=",".join(ROWS), help="some of %(default)s")
     parser.add_argument("--photographs", type=int, default=40, help="for caso and cafo")
-    parser.add_argument("--curved", type=int, default=4, help="the same on networks that are not piecewise linear")
+    parser.add_argument("--curved", type=int, default=4, help="for caso on networks that are not piecewise linear")
     parser.add_argument("--path", type=int, default=10, help="photographs with every point certified")
     parser.add_argument("--batch", type=int, default=40, help="photographs for many in one call")
     parser.add_argument("--captum", type=int, default=5, help="photographs for SmoothGrad and Integrated Gradients")

@@ -71,7 +71,7 @@ class Tab:
 
 
 def settle(page: Any) -> None:
-    """Wait until a page, or a frame of one, has started and has drawn twice."""
+    """Wait until a page, or a frame in a page, has started and has drawn twice."""
     page.evaluate(
         "() => Promise.resolve(window.viewer?.started).then("
         "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))"
@@ -79,7 +79,7 @@ def settle(page: Any) -> None:
 
 
 def pixels(page: Any, number: int) -> NDArray[np.int16]:
-    """The colours of one canvas of the stage of a page, or of a frame of one."""
+    """The colours of one canvas of the stage, in a page or in a frame."""
     uri = page.evaluate("(i) => document.querySelectorAll('.frame canvas')[i].toDataURL()", number)
     with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as picture:
         return np.asarray(picture.convert("RGB")).astype(np.int16)

@@ -2,7 +2,7 @@
 
 python run_program.py FOLDER OUT CHUNK SECONDS_OF_A_PASS MOST_BYTES_OF_A_FILE [ENGINE]
 
-Ray has two workers.
+ENGINE is "ray", with two workers, or anything else for the local engine.
 """
 
 from __future__ import annotations

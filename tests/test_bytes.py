@@ -1,7 +1,8 @@
-"""The most memory that a network takes at a time for a product with its Hessian, beside that of one gradient.
+"""The peak of the memory for a product with the Hessian of a network, beside the peak for one gradient.
 
-Bytes are those that torch's allocator gives out, so they are the same on every machine. The networks are such that
-their activations are much larger than the input. What the solver keeps is left out: it grows with the input alone.
+Bytes are those that torch's allocator gives out, so they are the same on every machine. The activations of these
+networks are much larger than the input. The solver's memory is not counted. It depends on the size of the input, not on
+the network.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ WIDTH, HEADS, SIDE = 32, 4, 16
 
 
 class Gate(nn.Module):
-    """Squeeze-and-excitation: channels are multiplied with what is in all of their pixels."""
+    """Squeeze-and-excitation: each channel is multiplied with a factor, computed from the means of all channels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +62,7 @@ class Mean(nn.Module):
 
 
 def pictures(*after: Callable[[], nn.Module]) -> nn.Module:
-    """Four convolutions, each with these layers after it."""
+    """Make a network of four convolutions, each with these layers after it."""
     layers: list[nn.Module] = []
     for channels in (3, WIDTH, WIDTH, WIDTH):
         layers += [nn.Conv2d(channels, WIDTH, 3, padding=1), *(layer() for layer in after)]
@@ -69,7 +70,7 @@ def pictures(*after: Callable[[], nn.Module]) -> nn.Module:
 
 
 def sequences(*layers: Callable[[], nn.Module]) -> nn.Module:
-    """Three times these layers on patches."""
+    """Make a network of patches, with three times these layers after them."""
     return nn.Sequential(Tokens(), *(layer() for _ in range(3) for layer in layers), Mean(), nn.Linear(WIDTH, 5))
 
 
@@ -88,11 +89,12 @@ FAMILIES: dict[str, tuple[Callable[[], nn.Module], float, float]] = {
     ),
     "attention": (lambda: sequences(Attention), 3.1, 1.4),
 }
-"""Networks by what bends in them, and the most memory over a gradient's: exact, and Gauss-Newton."""
+"""Networks by their kind of layers. The numbers are limits of the peak over that of a gradient: for the exact Hessian,
+and for Gauss-Newton."""
 
 
 def peak(work: Callable[[], object]) -> int:
-    """The most bytes that were given out and not given back at a time."""
+    """Find the most bytes that are allocated at one time while `work` runs."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
         result = work()
     assert watched.profiler is not None
@@ -108,7 +110,7 @@ def peak(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "gauss-newton"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_product_takes_little_more_memory_than_a_gradient(family: str, exact: bool) -> None:
+def test_the_peak_of_a_product_is_within_its_limit(family: str, exact: bool) -> None:
     build, *limits = FAMILIES[family]
     model = ss.Classifier(lively(build(), 0), size=SIDE)
     x = torch.rand(3, SIDE, SIDE, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

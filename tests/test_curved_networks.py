@@ -51,7 +51,7 @@ def photographs(count: int) -> list[Path]:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_products_are_second_derivatives(name: str) -> None:
-    """Of ViT those of torch's double backward. MobileNetV3 has none: of its float64 twin, differences of gradients."""
+    """Compare ViT with torch's double backward. MobileNetV3 has none: compare it with differences in float64."""
     model = classifier(name)
     if name == "mobilenetv3-small":
         model = float64_twin(model)
@@ -73,7 +73,7 @@ def test_products_are_second_derivatives(name: str) -> None:
             else:
                 wanted = [second_derivative(model, linear.x, weights, v)]
         errors = [float((found - each.flatten().double() * scale).norm() / found.norm()) for each in wanted]
-        # Of several differences, the one whose step meets no kink.
+        # Of several differences, only one whose step meets no kink agrees.
         assert min(errors) < 1e-4
 
 

@@ -70,7 +70,7 @@ Attend = Callable[[nn.MultiheadAttention, Tensor], Tensor]
 
 
 def attention(attend: Attend, frozen: bool = True, **options: Any) -> Layer:
-    """What `attend` makes of torch's own attention. Torch multiplies in other ways where weights want gradients."""
+    """Apply `attend` to torch's own attention. Torch runs other operations if the weights need gradients."""
     layer = module(nn.MultiheadAttention(6, 2, **options)).requires_grad_(not frozen)
     return lambda x: attend(layer, x)
 

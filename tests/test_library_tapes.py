@@ -1,4 +1,4 @@
-"""Small networks as torchvision and transformers make them, with random weights: all leave a tape that is right."""
+"""Small networks of torchvision and transformers with random weights: their tapes have the right second derivatives."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def second_derivatives(model: ss.Classifier, x: Tensor, u: Tensor, v: Tensor) ->
 
 
 def curvature(tape: Tape, u: Tensor, v: Tensor) -> Tensor:
-    """The same from a tape, for all inputs and several directions (k, n, *shape)."""
+    """The Hessian of u'f at each input times v, by a tape, for all inputs and several directions v (k, n, *shape)."""
     bends, kept = tape.bends(u), dict[int, Tensor]()
     return tape.transpose(torch.zeros_like(tape.forward(v, kept)), bends, kept)
 
@@ -88,7 +88,7 @@ def assert_second_derivatives(net: nn.Module, call: Callable[[Tensor], Tensor]) 
 
 
 def library(name: str) -> Any:
-    """Import a library, without what it warns developers of."""
+    """Import a library, without the warnings that it has for developers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with suppress(ModuleNotFoundError):

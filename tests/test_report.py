@@ -123,7 +123,7 @@ def test_photographs_open_in_the_viewer(open_report: Callable[..., Tab], run: An
     assert not alike(tab.pixels(1), first)
     tab.page.keyboard.press("Escape")
     assert not tab.page.is_visible("dialog")
-    # The dialog's own event, a little later, clears the address.
+    # The address is cleared by the dialog's close event, which comes a little later.
     tab.page.wait_for_function("location.hash === ''")
     other = open_report("#item=1")
     other.page.wait_for_selector("dialog .now .badge")

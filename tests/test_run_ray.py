@@ -1,4 +1,4 @@
-"""Runs on Ray: the same rows as the local engine, on one node and on two, whatever is killed: a node, or a start."""
+"""Runs on Ray: the same rows as the local engine, on one node and on two, also if a node or a start is killed."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_killed_start_goes_on_with_either_engine(tmp_path: Path, monkeypatch: 
 
 
 def test_checkpoints_of_ray_do_not_reach_a_run(tmp_path: Path, record: Path, recwarn: pytest.WarningsRecorder) -> None:
-    """A process may use them for its own data. Here they claim that all chunks are done."""
+    """A process may use these checkpoints for its own data. Here their record says that all chunks are done."""
     record.mkdir()
     pq.write_table(pa.table({"chunk": range(4)}), record / "all.parquet")
     pictures(tmp_path / "in", 16)
@@ -147,7 +147,7 @@ def test_checkpoints_of_ray_do_not_reach_a_run(tmp_path: Path, record: Path, rec
 
 
 def test_why_checkpoints_of_ray_are_not_used(tmp_path: Path, record: Path) -> None:
-    """A test of Ray alone. If it fails, Ray has changed: see what it can do now, and change docs/scaling.md."""
+    """A test of Ray alone. If it fails, Ray has changed: find out what it does now, and change docs/scaling.md."""
     done = tmp_path / "done"
     done.mkdir()
     pq.write_table(pa.table({"chunk": range(4)}), tmp_path / "list.parquet")
@@ -159,17 +159,17 @@ def test_why_checkpoints_of_ray_are_not_used(tmp_path: Path, record: Path) -> No
     def chunks() -> Any:
         return ray.data.read_parquet(str(tmp_path / "list.parquet")).map_batches(write, batch_size=1)
 
-    # They need a sink. Rows that come one by one, as progress does, switch them off.
+    # Checkpoints need a sink. Reading the rows one by one, as the engine does for its progress, switches them off.
     with pytest.warns(UserWarning, match="Checkpointing will be disabled"):
         assert len(list(chunks().iter_rows())) == 4
     assert not record.exists()
-    # What is recorded is skipped, though its file is lost or torn.
+    # A chunk that is in the record is skipped, although its file is lost or damaged.
     chunks().write_parquet(str(tmp_path / "sink"))
     (done / "1").unlink()
     (done / "2").write_text("torn")
     chunks().write_parquet(str(tmp_path / "sink"))
     assert {file.name: file.read_text() for file in done.iterdir()} == {"0": "whole", "2": "torn", "3": "whole"}
-    # A record that is torn itself ends every start.
+    # If the record itself is damaged, every start fails.
     next(record.iterdir()).write_bytes(b"torn record")
     with pytest.raises(pa.ArrowInvalid):
         chunks().write_parquet(str(tmp_path / "sink"))

@@ -128,14 +128,14 @@ def in_heads(x: Tensor) -> Tensor:
 
 
 def picked(x: Tensor) -> Tensor:
-    """Some of the tokens, and sums of them."""
+    """Combine single tokens, and sums of tokens."""
     first, *rest = x.unbind()
     sums = x.mean(0) + x[1:].relu().sum((0,), keepdim=True)[0]
     return first.relu() * 2 - x[-1] + sums + x.split([1, 2])[1][0] - rest[0].mean(-1, keepdim=True)
 
 
 def widened(x: Tensor) -> Tensor:
-    """A constant token more, one that is repeated, and all of them moved by one."""
+    """Join a constant token, one that is repeated, all tokens moved by one place, and all tokens."""
     constant = normal(1, 1, 4).expand(1, x.shape[1], 4)
     y = torch.cat([constant, x[:1].expand(2, -1, -1), x.roll(1, 0), x])
     return torch.cat([y.relu(), y], -1)
@@ -446,7 +446,7 @@ def out_argument(x: Tensor) -> Tensor:
 
 
 def in_pairs(x: Tensor) -> Tensor:
-    """(pairs, inputs, 2)."""
+    """View four features as (pairs, inputs, 2)."""
     return x.view(len(x), 2, 2).transpose(0, 1)
 
 

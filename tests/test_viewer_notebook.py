@@ -1,4 +1,4 @@
-"""The viewer in a real JupyterLab: after its cell has run, opened again, and in a notebook from elsewhere."""
+"""The viewer in a real JupyterLab: after its cell has run, opened again, and in a notebook that is not trusted."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ pytestmark = [
 CELL = "import secondsight as ss\n\ne = ss.explain(ss.load_model(), ss.example_photograph())\ne"
 
 OPTIONS = ("--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0", "--KernelManager.transport=ipc")
-"""The kernel does not listen on TCP, where others on this machine could read along."""
+"""The kernel uses no TCP, because other users of this machine could connect to it."""
 
 MOST_SECONDS = 120
-"""For the server to start, and for one step in the browser: on a busy machine."""
+"""Limit of the start of the server, and of one step in the browser. A busy machine may need much of it."""
 
 
 class Notebook:
-    """A notebook in a tab of Lab. It notes every request and every complaint."""
+    """A notebook in a tab of JupyterLab. It records every request, and every error as a complaint."""
 
     def __init__(self, browser: Any, address: str) -> None:
         self.requests: list[str] = []
@@ -44,7 +44,7 @@ class Notebook:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        # Lab drops what is run before it is connected to a kernel, but calls the kernel idle already.
+        # JupyterLab shows a kernel as idle before it is connected, and ignores cells that are run then.
         with self.page.expect_websocket(lambda socket: "/api/kernels/" in socket.url):
             self.page.goto(address)
         self.page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
@@ -77,11 +77,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """A server for the folder: its address and its token. It neither reads nor writes what a person has of Lab."""
+    """Address and token of a server for the folder. It neither reads nor writes the settings of this user's Jupyter."""
     own, token = tmp_path_factory.mktemp("jupyter"), secrets.token_hex()
     places = {f"JUPYTER_{name}_DIR": str(own / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     (own / "CONFIG" / "labconfig").mkdir(parents=True)
-    # Else it would look for news and updates on the internet.
+    # Otherwise it would look for news and updates on the internet.
     disabled = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
     (own / "CONFIG" / "labconfig" / "page_config.json").write_text(json.dumps(disabled), "utf-8")
     env = os.environ | places | {"IPYTHONDIR": str(own / "ipython"), "JUPYTER_TOKEN": token}
@@ -96,13 +96,13 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
             assert address is not None, (own / "log").read_text("utf-8")
             yield address, token
         finally:
-            # It ends its kernels, and then itself.
+            # The server ends its kernels, and then itself.
             process.terminate()
 
 
 @pytest.fixture
 def opened(server: tuple[str, str], folder: Path) -> Iterator[Callable[..., Notebook]]:
-    """Open a notebook. At the end, none may have asked anybody but the server for anything, or have complained."""
+    """A function that opens a notebook. At the end, every request must have gone to the server, without an error."""
     address, token = server
     with launched() as browser:
         notebooks: list[Notebook] = []
@@ -136,7 +136,7 @@ def test_a_cell_shows_the_viewer_now_and_when_it_is_opened_again(opened: Callabl
     opened("run.ipynb").check_that_the_slider_moves()
 
 
-def test_a_notebook_from_elsewhere_says_what_to_do(opened: Callable[..., Notebook], folder: Path) -> None:
+def test_a_notebook_that_is_not_trusted_says_what_to_do(opened: Callable[..., Notebook], folder: Path) -> None:
     data = {"text/html": ss.explain(ss.load_model(), ss.example_photograph())._repr_html_()}
     write_notebook(folder / "other.ipynb", {"output_type": "display_data", "metadata": {}, "data": data})
     one = opened("other.ipynb")

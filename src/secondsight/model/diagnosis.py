@@ -318,9 +318,15 @@ def second_derivative(model: Classifier, x: Tensor, weights: Tensor, direction: 
 
 
 def gradient_differences(model: Classifier, x: Tensor, weights: Tensor, direction: Tensor) -> Iterator[Tensor]:
-    """Estimate the same in float64 from gradients on both sides of x, at several steps.
+    """Estimate what `second_derivative` computes from gradients on both sides of x, once for each step.
 
     One of the steps meets no kink, unless a kink is as near to x as float64 can tell.
+
+    Args:
+        model: the network, in float64 (`float64_twin`), because the steps are too small for float32.
+        x: the inputs, with batch dimension, in float64.
+        weights: the weights of the logits in the score, one row for each input.
+        direction: the direction, of the shape of the inputs.
     """
     for step in DIFFERENCE_STEPS:
         yield _difference(model, x, direction, step, weights)

@@ -44,7 +44,7 @@ class TapeJacobian(Jacobian):
         return leaf, self._model.logits(leaf)
 
     def joined(self, others: Sequence[Self]) -> Self | None:
-        """Join the tapes, where they differ in nothing but masks."""
+        """Join the tapes. None: they differ in more than what belongs to their inputs."""
         tape = joined([self._tape, *(other._tape for other in others)])
         if tape is None:
             return None
@@ -93,7 +93,7 @@ class TapeJacobian(Jacobian):
         return _is_close(self._curvature(u, v), wanted)
 
     def _agrees_with_differences(self, u: Tensor, v: Tensor) -> bool:
-        """Compare the tape of the network in float64, because float32 may be on the other side of a kink."""
+        """Compare tape and differences in float64, because in float32 an activation may cross a kink by rounding."""
         twin, x = float64_twin(self._model), self.x.double()
         tape = record_tape(twin, x)
         if tape is None:

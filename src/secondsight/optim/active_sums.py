@@ -1,11 +1,11 @@
-"""S(g + U'w) where every entry is a block of its own: a few small matrices, as long as entries keep their signs.
+"""U S(g + U'w, lambda1) from sums over the active entries, for penalties whose blocks are single entries.
 
-With A the entries beyond the threshold and s their signs,
+Let A be the active entries, whose absolute value in g + U'w is above lambda1, and s their signs. Then
 
     U S(g + U'w) = U_A g_A - lambda1 U_A s_A + U_A U_A' w
 
-From one step of Newton to the next, and from one lambda1 to the next, few entries change. Only the columns of U that
-belong to those are multiplied.
+From one step of Newton to the next, and from one lambda1 to the next, few entries enter A, leave it or change their
+sign. Only the columns of U that belong to these entries are multiplied.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from secondsight.optim.semismooth_newton import Response
 
 
 class ActiveSums:
-    """Keeps U_A U_A', U_A g_A and their like for a set A of entries that changes by little.
+    """Keeps the sums over the active entries A, and updates them when A changes.
 
     Args:
         gradient: g.
         factor: U.
+
+    Attributes:
+        gram: U_A U_A'.
     """
 
     def __init__(self, gradient: Tensor, factor: Tensor) -> None:
-        """Start with no entries."""
+        """Start with no active entries."""
         self.gradient, self.factor = gradient, factor
         self._clear()
 
@@ -38,12 +41,12 @@ class ActiveSums:
         self._squares = self.gradient.new_zeros(3)
 
     def move_to(self, signs: Tensor) -> None:
-        """Take the entries with a sign, 1 or -1, and leave out those with 0."""
+        """Make active the entries whose sign is 1 or -1, and leave out those whose sign is 0."""
         changed = (signs != self._signs).nonzero()[:, 0]
         new, old = signs[changed], self._signs[changed]
         came, turned = new.abs() - old.abs(), new - old
         if len(changed) > float(self._squares[2] + came.sum()):
-            # There are fewer entries than changes. Starting anew is shorter, and forgets the rounding of larger sums.
+            # Fewer entries are active than change. Summing anew is faster, and drops the rounding of the earlier sums.
             self._clear()
             self.move_to(signs)
             return
@@ -63,7 +66,7 @@ class ActiveSums:
     def square(self, lambda1: float) -> float:
         """Compute |g_A - lambda1 s_A|^2."""
         squares, products, count = self._squares.tolist()
-        # Without entries even an infinite square of lambda1 adds nothing.
+        # Without active entries the result is 0, even if the square of lambda1 is infinite.
         return float(squares - 2 * lambda1 * products + lambda1 * lambda1 * count) if count else 0.0
 
 
@@ -71,10 +74,10 @@ class EntrywiseThreshold:
     """The function w -> U S(g + U'w, lambda1), for a penalty whose blocks are single entries.
 
     Args:
-        sums: of the entries that were active before.
+        sums: the sums over the entries that were active last.
         lambda1: the weight of the penalty.
         penalty: gives S.
-        first: g + U'w for the first w that is asked for, if it is known.
+        first: g + U'w for the w of the first call of `at`; None: not known.
 
     Attributes:
         y: g + U'w for the last w.
@@ -86,7 +89,7 @@ class EntrywiseThreshold:
         self.y = sums.gradient
 
     def at(self, w: Tensor) -> Response:
-        """Compute S where U'w was added to g."""
+        """Compute S(g + U'w), and what is derived from it."""
         sums, first, self._first = self.sums, self._first, None
         self.y = torch.addmv(sums.gradient, sums.factor.T, w) if first is None else first
         value = self.penalty.threshold(self.y, self.lambda1)

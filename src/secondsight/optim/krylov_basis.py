@@ -58,7 +58,9 @@ class RitzPair:
 
 
 class KrylovBasis:
-    """Rows V, orthonormal, with their exact products HV.
+    """Orthonormal vectors V with their exact products HV.
+
+    In formulas the vectors are the columns of V. They are stored as rows.
 
     Args:
         like: a vector of the length, type and device of the rows.
@@ -160,7 +162,7 @@ class KrylovBasis:
             self._room[0][:count], self._room[1][:count] = self.vectors, self.products
         self._room[0][count], self._room[1][count] = vector, product
         self.vectors, self.products = (rows[: count + 1] for rows in self._room)
-        # These matrices grow by a row and a column, because computing them anew takes a pass for each vector.
+        # These matrices grow by a row and a column, because computing them anew would read all pairs of long vectors.
         along, pair = inner_products(self.vectors, product[None]), torch.stack([vector, product])
         across, squares = inner_products(self.products, pair).T
         self.cross = _grown(self.cross, along[:, 0], across)
@@ -274,14 +276,15 @@ class KrylovBasis:
         return coefficients
 
     def interpolant(self) -> tuple[Tensor, Tensor]:
-        """Compute orthonormal rows B, those of V first, and a matrix T with B'TB = H - PHP, P = I - V'V.
+        """Compute orthonormal rows B, those of V first, and a matrix T with B'TB = H - PHP, P = I - VV'.
 
         This matrix agrees with H on span(V), also where H is indefinite, and is zero between vectors outside of it.
-        Parts of HV outside of V that may be rounding are left out: each would make the model larger by a vector.
+        Parts of HV outside of span(V) that may be rounding are left out: each would add a row to B.
         """
         matrix = self.projected()
-        # The part of HV outside of V has few dimensions where V comes from H's own products.
-        # Not V'HV made symmetric: rounding would leave the square root of its asymmetry here.
+        # The inner products of the parts of HV outside of span(V). If V comes from products with H, these parts have
+        # few dimensions. `cross` is taken as computed: V'HV made symmetric differs from it by rounding, and the square
+        # root of that difference would look like such a part.
         gram = self.squares - self.cross.T @ self.cross
         squares, rotation = torch.linalg.eigh((gram + gram.T) / 2)
         kept = squares > (self.rounding * self.size) ** 2
@@ -311,5 +314,5 @@ class KrylovBasis:
 
 
 def _grown(matrix: Tensor, column: Tensor, row: Tensor) -> Tensor:
-    """Add a column and a row, which both end in the new corner."""
+    """Add a column and a row. The last entry of both is the new corner."""
     return torch.cat([torch.cat([matrix, column[:-1, None]], 1), row[None]])

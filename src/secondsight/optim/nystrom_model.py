@@ -87,7 +87,7 @@ class NystromModel:
         self._pulls = {math.inf: problem.gradient}
 
     def _starts(self, guesses: Mapping[float, Tensor]) -> dict[float, Tensor]:
-        """Compute z = UD of each map, of a few in one product: as many as take little memory."""
+        """Compute z = UD of each map. AT_A_TIME maps share a product."""
         maps = list(guesses.values())
         some = (torch.stack(maps[i : i + AT_A_TIME]).double() for i in range(0, len(maps), AT_A_TIME))
         starts = (z for rows in some for z in inner_products(rows, self.factor))
@@ -125,14 +125,18 @@ class NystromModel:
             return self._newton(WholeThreshold(self.problem.gradient, self.factor, lambda1, penalty), start)
         threshold = EntrywiseThreshold(self._sums, lambda1, penalty, first=y)
         found = self._newton(threshold, start)
-        # The next start needs the last two.
+        # The next start needs the y of the last two maps. Each y is as long as a map, so no others are kept.
         self._pulls = dict([*self._pulls.items(), (lambda1, threshold.y)][-2:])
         return found
 
     def _start(self, lambda1: float) -> tuple[Tensor, Tensor | None]:
-        """Take z = UD of a guess, or extrapolate from the two nearest larger values, no further than they are apart.
+        """Choose the z at which Newton starts.
 
-        Also return y = g + U'Tz, if it takes no product with U.
+        It is z = UD of a guess. Without a guess it is extrapolated from the maps at the two nearest larger values of
+        lambda1, no further than these two are apart.
+
+        Returns:
+            z, and y = g + U'Tz. None for y: it would take a product with U.
         """
         if lambda1 in self._guesses:
             return self._guesses[lambda1], None

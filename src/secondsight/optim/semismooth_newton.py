@@ -74,12 +74,12 @@ class Threshold(Protocol):
     """The function w -> U S(g + U'w, lambda1)."""
 
     def at(self, w: Tensor) -> Response:
-        """Compute S where U'w was added to g."""
+        """Compute S(g + U'w), and what is derived from it."""
 
 
 @dataclass(frozen=True)
 class WholeThreshold:
-    """The same for any penalty.
+    """The function w -> U S(g + U'w, lambda1) for any penalty. It multiplies all entries each time.
 
     Attributes:
         gradient: g.
@@ -94,7 +94,7 @@ class WholeThreshold:
     penalty: Penalty
 
     def at(self, w: Tensor) -> Response:
-        """Compute S where U'w was added to g."""
+        """Compute S(g + U'w), and what is derived from it."""
         shrunk = self.penalty.shrink(torch.addmv(self.gradient, self.factor.T, w), self.lambda1)
         product, energy = self.factor @ shrunk.value, float(shrunk.energy)
         return Response(shrunk.value, product, energy, lambda: shrunk.curvature(self.factor))

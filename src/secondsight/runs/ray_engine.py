@@ -1,8 +1,8 @@
 """The engine for clusters: Ray Data hands chunks to actors, each of which has the network and writes its files itself.
 
-The files are the checkpoint, as for the local engine, so that either goes on where the other was cut short. Ray Data's
-own checkpoints are switched off: they believe their record, even if a file is lost or torn. `docs/scaling.md` has the
-reasons, and `tests/test_run_ray.py` shows them.
+The files of the run are the checkpoint, as for the local engine. So either engine goes on where the other was cut
+short. Ray Data's own checkpoints are switched off, because they rely on their record even if a file of the run is lost
+or damaged. `docs/scaling.md` has the reasons, and `tests/test_run_ray.py` shows them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PATIENCE = 5.0
 """Seconds that the address of a cluster has to answer."""
 
 Told = dict[str, list[Any]]
-"""What an actor says of a chunk: a batch of Ray Data with one row."""
+"""What an actor returns for a chunk: a batch of Ray Data with one row."""
 
 
 class ChunkActor:
@@ -56,7 +56,7 @@ class ChunkActor:
         self.explainer = BatchExplainer(self.plan, Cautions())
 
     def __call__(self, batch: dict[str, Any]) -> Told:
-        """Explain a chunk and write its file. One that was written is not written again, where Ray tries twice."""
+        """Explain a chunk and write its file. If Ray tries a chunk twice, a file that is whole is not written again."""
         (chunk,), failed, refusal = map(int, batch["chunk"]), self.explainer.failed, ""
         try:
             if not self.folder.record.exists():
@@ -101,14 +101,18 @@ class RayEngine:
         self.facts = {"engine": "ray", "threads": threads, "device": device, "workers": workers}
 
     def run(self, folder: RunFolder, todo: Sequence[int], again: Container[int], advance: Advance) -> None:
-        """Do the same as `LocalEngine.run`. Progress is told chunk by chunk."""
+        """Do the same as `LocalEngine.run`, but call `advance` after each chunk.
+
+        Raises:
+            SecondsightError: if a chunk cannot be done or written, or if Ray fails.
+        """
         rows = [{"chunk": chunk, "again": chunk in again} for chunk in todo]
         # Kept until the end, because an actor that is started anew asks for it again.
         stored = ray.put(self.plan)
         # A block for each chunk, because a block goes to one actor as a whole.
         chunks = ray.data.from_items(rows, override_num_blocks=len(rows))
         if hasattr(chunks.context, "checkpoint_config"):
-            # This process may use Ray's checkpoints for other data. The context is that of these chunks alone.
+            # This process may use Ray's checkpoints for other data. `chunks.context` is a copy for these chunks alone.
             chunks.context.checkpoint_config = None
         told = chunks.map_batches(
             ChunkActor,
@@ -141,7 +145,7 @@ def ray_engine(plan: Plan, chunks: int, workers: int | None, address: str | None
     Raises:
         SecondsightError: if there is no such cluster, or it has too few cores.
     """
-    # Ray tells its makers what it is used for, unless it is asked not to.
+    # Otherwise Ray sends statistics of its use to its developers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Below "fatal" it warns of how Ray Data itself uses Ray. What fails is raised in Python.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")

@@ -12,14 +12,14 @@ HEIGHT = 780
 """CSS pixels: room for pictures, slider and curves in a cell of usual width. What is below scrolls."""
 
 NO_FRAME = "The viewer is not shown here. Trust this notebook, or run the cell again."
-"""What is inside of the frame for a front end that drops frames. A browser that has frames never shows it."""
+"""The text inside of the frame. Front ends that remove frames show it; browsers that show frames do not."""
 
 
 def frame(tabs: Sequence[Tab], name: str = "") -> str:
     """Write the viewer as HTML for a notebook: without exact arrays, which would make it twice as large.
 
     The frame lets the page run its script and save files, and nothing else. Front ends that show no frames, such as
-    JupyterLab for a notebook that is not trusted, show two lines of words: what to do about it, and the result.
+    JupyterLab for a notebook that is not trusted, show two lines of text: what to do about it, and what the result is.
 
     Args:
         tabs: the results.

@@ -1,6 +1,6 @@
 """The linear steps that a piecewise-linear network is made of at given inputs: each with its transpose.
 
-Those that only move entries are in moving_steps.py.
+Steps that move entries, and steps that autograd transposes, are in moving_steps.py.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def by_direction(tangent: Tensor, rows: int) -> Tensor:
 class Step:
     """A linear map of tangents, and its transpose.
 
-    Dimension 0 of a tangent runs over directions, for each direction over inputs, and perhaps over parts of each input,
-    wherever the network counts its inputs (placement.py).
+    Dimension 0 of a tangent runs over directions, for each direction over inputs, and for each input perhaps over its
+    parts. This does not depend on which dimension of the network's own tensor runs over the inputs (placement.py).
 
     Attributes:
-        curved: whether the map changes as the input moves: then `bend` says how (curved_steps.py).
+        curved: whether the map changes as the input moves. If so, `bend` computes the change (curved_steps.py).
         bends_by_result: whether its bend takes the tangent of the result instead of those of the inputs.
         shape_only: whether the step follows from the shapes of its input and output alone.
         nbytes: the bytes that were written down for these inputs. Weights belong to the network.
@@ -176,11 +176,11 @@ class Product(Step):
 
 @dataclass(eq=False)
 class FixedMatrices(Step):
-    """Matrices times fixed ones.
+    """Products of matrices, of which one factor is fixed.
 
     Attributes:
-        matrices: the fixed ones, one for each part of an input in dimension 0, or one for all parts.
-        left: whether they are the left factors.
+        matrices: the fixed factors: one for each part of an input in dimension 0, or one for all parts.
+        left: whether the fixed factors stand on the left.
     """
 
     matrices: Tensor

@@ -1,4 +1,4 @@
-"""The linear steps that move entries, without weights: shapes, padding, joins, and whatever autograd can transpose."""
+"""Linear steps that move entries: shapes, padding, joins. Also any linear operation that autograd can transpose."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Cat(Step):
         return max(self.dim, 1)
 
     def _parts(self, tangent: Tensor, length: int) -> Tensor:
-        """Give dimension 0 of the pieces, which runs over parts of each input, a dimension of its own."""
+        """If pieces are joined along dimension 0, view it as two: directions with inputs, and the parts of an input."""
         return tangent if self.dim else by_direction(tangent, length)
 
     def _rows(self, tangent: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class ByAutograd(Step):
 
 @dataclass(eq=False)
 class OnEach(Step):
-    """A linear operation on the tensor of each input, by autograd.
+    """A linear operation on the tensor of each input. Autograd transposes it.
 
     Attributes:
         function: takes the tensors of all inputs, (inputs, *before), and gives (inputs, *after).

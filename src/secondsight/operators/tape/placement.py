@@ -1,8 +1,8 @@
-"""Where the tensors of a network count its inputs.
+"""Which dimension of each tensor runs over the inputs of the network. This dimension is said to count the inputs.
 
-Most tensors count them in dimension 0. Attention moves them behind the tokens, (tokens, inputs, features), and then
-joins both dimensions to (tokens * inputs, features). Tangents always count the inputs first: a tangent is made of the
-tensors that the network would have for each input alone, one after the other in dimension 0.
+In most tensors it is dimension 0. Attention moves it behind the tokens, (tokens, inputs, features), and then joins both
+dimensions to (tokens * inputs, features). The tangent of a tensor always counts the inputs first. It has the tensors
+that the network would have for each input alone, one after the other in dimension 0.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torch import Tensor
 class Placement:
     """Where the shape of a tensor counts the inputs of the network.
 
-    A single input cannot be mixed with others. It is always placed first, wherever the network moves it.
+    If there is only one input, it cannot be mixed with others. It then counts as first, wherever the network moves it.
 
     Attributes:
         inputs: the number of inputs.
-        axis: the dimension that counts them. It runs over `before` parts, for each part over the inputs, and for each
-            input perhaps over further parts.
-        before: the number of parts before the inputs.
+        axis: the dimension that counts them. The network may have joined it from three dimensions: `before` parts, such
+            as tokens; the inputs; and parts of each input, such as attention heads.
+        before: the length of the first of the three; 1 if there is none.
     """
 
     inputs: int

@@ -49,7 +49,7 @@ def record_tape(model: Classifier, x: Tensor, independent: bool = False) -> Tape
 
 
 class Recorder(TorchDispatchMode):
-    """Sees every operation of torch while it is active, and writes down its linear step.
+    """Sees every operation of torch while it is active, and writes down its step.
 
     Attributes:
         slots: the number of the tangent of each living tensor that depends on x.
@@ -114,7 +114,7 @@ class Recorder(TorchDispatchMode):
         results = [call.result] if isinstance(call.result, Tensor) else call.result[: len(outcome.steps)]
         for step, result in zip(outcome.steps, results, strict=True):
             self._write(step, slots, result, outcome.placement)
-        # Whether a change of shape copies depends on how the entries lie in memory.
+        # The same change of shape is a view or a copy, as the entries lie in memory. So the signature omits it.
         how = () if outcome.steps[0].shape_only else (call.name, _static([*call.arguments, *call.named.values()]))
         self.signature.append((how, slots, before))
         return all(self._is_followed(result) for result in results)
@@ -127,7 +127,7 @@ class Recorder(TorchDispatchMode):
         self.signature.append(placement.of_one(result.shape))
 
     def _is_followed(self, result: Tensor) -> bool:
-        """Whether the result is a tensor like x that counts the inputs where its placement says."""
+        """Whether the result has the type and the device of x, and a shape that fits its placement."""
         alike = result.dtype == self.x.dtype and result.device == self.x.device
         return alike and self.placements[result].fits(result.shape)
 

@@ -29,7 +29,7 @@ class Node:
     """A step on numbered tangents.
 
     Attributes:
-        step: the linear map.
+        step: the map of tangents.
         inputs: the numbers of the tangents that it takes.
         output: the number of the tangent that it gives.
         last: the inputs that no later step needs.
@@ -42,7 +42,7 @@ class Node:
 
     @property
     def keeps(self) -> tuple[int, ...]:
-        """The numbers of the tangents that its bend takes."""
+        """The numbers of the tangents that the bend of its step takes. Empty: the step is not curved."""
         if not self.step.curved:
             return ()
         return (self.output,) if self.step.bends_by_result else self.inputs
@@ -83,7 +83,7 @@ class Tape:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the masks and indices that were written down for these inputs. Weights belong to the network."""
+        """Bytes of what was written down for these inputs, such as masks. Weights belong to the network."""
         return sum(node.step.nbytes for node in self.nodes)
 
     @property
@@ -176,7 +176,7 @@ class Tape:
 
 
 def joined(tapes: Sequence[Tape]) -> Tape | None:
-    """Join tapes into one for all of their inputs. None: they differ in more than masks."""
+    """Join tapes into one for all of their inputs. None: they differ in more than what belongs to the inputs."""
     first, *others = tapes
     if any(tape.signature != first.signature for tape in others):
         return None

@@ -1,4 +1,4 @@
-"""Sums of tensors, and products with what does not depend on the input."""
+"""Sums, products and quotients. attention.py makes the steps of products and quotients of two activations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _scaled(call: Call, factor: Tensor | float) -> Outcome:
     if isinstance(factor, Tensor):
         ndim = call.result.ndim
         lengths = (1,) * (ndim - factor.ndim) + factor.shape
-        # Other factors for other inputs, or for other parts of dimension 0, would not fit the tangents.
+        # A factor that differs from input to input, or from part to part in dimension 0, would not fit the tangents.
         if lengths[0] > 1 or lengths[call.placement.axis] > 1:
             return None
     return Scale(factor)

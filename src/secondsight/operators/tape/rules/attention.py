@@ -16,13 +16,13 @@ from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rul
 
 
 def products(call: Call, a: Tensor, b: Tensor) -> Outcome:
-    """The step of a b, where both depend on x."""
+    """Make the step of a b, where both depend on x. None: their tangents do not fit together, or a is overwritten."""
     spread = call.spread()
     return None if spread is None or call.written else Multiply(_laid_out(call, a), _laid_out(call, b), spread)
 
 
 def quotients(call: Call, a: Tensor, b: Tensor) -> Outcome:
-    """The step of a / b, where both depend on x."""
+    """Make the step of a / b, where both depend on x. None: their tangents do not fit together, or a is overwritten."""
     spread = call.spread()
     if spread is None or call.written:
         return None
@@ -30,7 +30,7 @@ def quotients(call: Call, a: Tensor, b: Tensor) -> Outcome:
 
 
 def _laid_out(call: Call, values: Tensor) -> Tensor:
-    """Copy values into the layout of tangents. A product of two layouts is slow, and so are the steps after it."""
+    """Bring values into the order and layout of tangents: a product of two layouts is slow, as are steps after it."""
     return call.placement.first(values.detach()).contiguous(memory_format=layout(values))
 
 
@@ -63,7 +63,7 @@ def _bmm(call: Call, a: Tensor, b: Tensor) -> Outcome:
 
 
 def _of_each_input(placement: Placement, fixed: Tensor) -> Tensor | None:
-    """The fixed matrices that all inputs are multiplied with: one, or one for each part. None: they differ."""
+    """Find the fixed matrices of one input: one, or one for each part. None: they differ from input to input."""
     if len(fixed) == 1 or fixed.stride(0) == 0:
         return fixed[:1]
     if not placement.is_first:

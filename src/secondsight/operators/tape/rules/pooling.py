@@ -1,4 +1,4 @@
-"""Pooling, padding, resizing and means."""
+"""Pooling, padding, resizing, means and sums."""
 
 from __future__ import annotations
 

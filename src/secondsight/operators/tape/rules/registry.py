@@ -29,7 +29,7 @@ class Placed:
 Outcome = Step | list[Step] | Placed | Literal["same", "constant"] | None
 """What a rule says of an operation: its step (one for each result); "same": its result has the tangent of its input;
 "constant": its result does not depend on x for autograd; None: the rule does not know this use of the operation.
-Unless it is `Placed`, a result counts the inputs where the argument does."""
+Unless it is `Placed`, the results count the inputs where the arguments do."""
 
 
 class Call:
@@ -132,7 +132,7 @@ def rule(*names: str, only_first: bool = True, anywhere: bool = False) -> Callab
     Args:
         names: torch's names.
         only_first: whether only the first argument may depend on x.
-        anywhere: whether the rule minds `call.placement`. Other rules are for tensors that count the inputs first.
+        anywhere: whether the rule looks at `call.placement`. Other rules are for tensors that count the inputs first.
     """
 
     def enter(found: Rule) -> Rule:
@@ -148,7 +148,7 @@ def rule(*names: str, only_first: bool = True, anywhere: bool = False) -> Callab
 
 
 def elementwise(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operations on each entry of their first argument. It is given the entries as in a tangent."""
+    """Register a rule for elementwise operations. It receives their first argument in the order of its tangent."""
 
     def enter(found: Rule) -> Rule:
         @rule(*names, anywhere=True)

@@ -133,7 +133,7 @@ def _copy(call: Call, x: Tensor, *settings: Any, **named: Any) -> Outcome:
 
 @rule("as_strided.default", anywhere=True)
 def _as_strided(call: Call, x: Tensor, size: list[int], stride: list[int], offset: int | None = None) -> Outcome:
-    """Nothing moves if only the strides of dimensions of one entry change."""
+    """Accept it only where no entry moves: strides may change only in dimensions of length 1."""
     alike = all(a == b or length == 1 for a, b, length in zip(x.stride(), stride, x.shape, strict=True))
     return "same" if tuple(size) == x.shape and alike and offset in (None, x.storage_offset()) else None
 
