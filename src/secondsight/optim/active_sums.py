@@ -10,6 +10,8 @@ sign. Only the columns of U that belong to these entries are multiplied.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -31,9 +33,10 @@ class ActiveSums:
     def __init__(self, gradient: Tensor, factor: Tensor) -> None:
         """Start with no active entries."""
         self.gradient, self.factor = gradient, factor
-        self._clear()
+        self.clear()
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Forget all entries."""
         self._signs = torch.zeros_like(self.gradient)
         self.gram = self.factor.new_zeros(len(self.factor), len(self.factor))
         self._of_gradient, self._of_signs = self.factor.new_zeros(2, len(self.factor))
@@ -47,7 +50,7 @@ class ActiveSums:
         came, turned = new.abs() - old.abs(), new - old
         if len(changed) > float(self._squares[2] + came.sum()):
             # Fewer entries are active than change. Summing anew is faster, and drops the rounding of the earlier sums.
-            self._clear()
+            self.clear()
             self.move_to(signs)
             return
         if len(changed):
@@ -97,4 +100,7 @@ class EntrywiseThreshold:
         gram, pull = sums.gram, sums.pull(self.lambda1)
         moved = gram @ w
         energy = sums.square(self.lambda1) + float(w @ (2 * pull + moved))
+        if math.isnan(energy):
+            # Sums keep what is no number. The next w starts anew.
+            sums.clear()
         return Response(value, pull + moved, energy, lambda: gram)

@@ -84,7 +84,7 @@ class NystromModel:
         self._guesses = self._starts(guesses) if guesses else {}
         self._sums = ActiveSums(problem.gradient, self.factor)
         self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
-        self._pulls = {math.inf: problem.gradient}
+        self._ys = {math.inf: problem.gradient}
 
     def _starts(self, guesses: Mapping[float, Tensor]) -> dict[float, Tensor]:
         """Compute z = UD of each map. AT_A_TIME maps share a product."""
@@ -125,8 +125,10 @@ class NystromModel:
             return self._newton(WholeThreshold(self.problem.gradient, self.factor, lambda1, penalty), start)
         threshold = EntrywiseThreshold(self._sums, lambda1, penalty, first=y)
         found = self._newton(threshold, start)
+        if found is None:
+            return None
         # The next start needs the y of the last two maps. Each y is as long as a map, so no others are kept.
-        self._pulls = dict([*self._pulls.items(), (lambda1, threshold.y)][-2:])
+        self._ys = dict([*self._ys.items(), (lambda1, threshold.y)][-2:])
         return found
 
     def _start(self, lambda1: float) -> tuple[Tensor, Tensor | None]:
@@ -142,12 +144,12 @@ class NystromModel:
             return self._guesses[lambda1], None
         nearest = sorted((s for s in self._solved if s[0] >= lambda1), key=lambda s: s[0])
         near, z = nearest[0]
-        y = self._pulls.get(near)
+        y = self._ys.get(near)
         # The last entry stands for lambda1 = infinity.
         if len(nearest) < 3 or nearest[1][0] == near:
             return z, y
         far, before = nearest[1]
-        share, y_before = min(1.0, (near - lambda1) / (far - near)), self._pulls.get(far)
+        share, y_before = min(1.0, (near - lambda1) / (far - near)), self._ys.get(far)
         y = None if y is None or y_before is None else torch.lerp(y, y_before, -share)
         return z + (z - before) * share, y
 

@@ -156,7 +156,8 @@ def ray_engine(plan: Plan, chunks: int, workers: int | None, address: str | None
             # Without an address, Ray would join a cluster that it finds on this machine.
             ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError) as error:
-            raise SecondsightError(f"--address {address}: Ray cannot be used: {shown(error, str)}") from None
+            where = "on this machine" if address is None else f"at the address {address}"
+            raise SecondsightError(f"Ray cannot be used {where}: {shown(error, str)}") from None
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)

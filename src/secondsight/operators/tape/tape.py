@@ -116,7 +116,7 @@ class Tape:
         keeps = set() if kept is None else {slot for node in self.nodes for slot in node.keeps}
         start = v.expand(len(v), *self.shape).flatten(0, 1)
         live = {0: (start.contiguous(memory_format=layout(start)), False)}
-        if kept is not None:
+        if kept is not None and 0 in keeps:
             kept[0] = live[0][0]
         for node in self.nodes:
             first = node.inputs[0]
