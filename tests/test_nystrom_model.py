@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from secondsight.optim import nystrom_model
-from secondsight.optim.active_sums import ActiveSums, EntrywiseThreshold
 from secondsight.optim.krylov_basis import KrylovBasis
 from secondsight.optim.nystrom_model import NystromModel
 from secondsight.optim.penalties import L1
@@ -41,19 +40,6 @@ def test_sums_of_active_entries_are_those_of_all_entries(seed: int) -> None:
             torch.testing.assert_close(delta, whole, rtol=1e-8, atol=1e-12)
             # Far from the solution of the next round: those of other values of lambda1.
             guesses[(1.1 - share) * largest] = delta
-
-
-def test_sums_go_on_after_what_is_no_number() -> None:
-    problem, basis = _problem(0)
-    factor, lambda1 = basis.factor(), 0.3 * float(problem.gradient.abs().max())
-    threshold = EntrywiseThreshold(ActiveSums(problem.gradient, factor), lambda1, L1())
-    w = _normal(len(factor), seed=1)
-    wanted = WholeThreshold(problem.gradient, factor, lambda1, L1()).at(w)
-    for _ in range(2):
-        found = threshold.at(w)
-        torch.testing.assert_close(found.product, wanted.product)
-        assert found.energy == pytest.approx(wanted.energy)
-        threshold.at(torch.full_like(w, torch.nan))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -178,7 +178,7 @@ def test_why_checkpoints_of_ray_are_not_used(tmp_path: Path, record: Path) -> No
 def test_what_ray_cannot_do_is_refused(tmp_path: Path) -> None:
     pictures(tmp_path / "in", 4)
     asked: dict[str, Any] = {"items": tmp_path / "in", "out": tmp_path / "run", "method": "cafo", "chunk": 1}
-    with pytest.raises(ss.SecondsightError, match="Ray cannot be used at the address 127.0.0.1:1"):
+    with pytest.raises(ss.SecondsightError, match=r"Ray cannot be used at the address 127.0.0.1:1"):
         ss.run(network(), engine="ray", address="127.0.0.1:1", **asked)
     with pytest.raises(ss.InputError, match=r"workers must be at most .*, the cores of the cluster, not 1000"):
         ss.run(network(), engine="ray", workers=1000, **asked)

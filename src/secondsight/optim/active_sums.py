@@ -10,8 +10,6 @@ sign. Only the columns of U that belong to these entries are multiplied.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -33,10 +31,9 @@ class ActiveSums:
     def __init__(self, gradient: Tensor, factor: Tensor) -> None:
         """Start with no active entries."""
         self.gradient, self.factor = gradient, factor
-        self.clear()
+        self._clear()
 
-    def clear(self) -> None:
-        """Forget all entries."""
+    def _clear(self) -> None:
         self._signs = torch.zeros_like(self.gradient)
         self.gram = self.factor.new_zeros(len(self.factor), len(self.factor))
         self._of_gradient, self._of_signs = self.factor.new_zeros(2, len(self.factor))
@@ -50,7 +47,7 @@ class ActiveSums:
         came, turned = new.abs() - old.abs(), new - old
         if len(changed) > float(self._squares[2] + came.sum()):
             # Fewer entries are active than change. Summing anew is faster, and drops the rounding of the earlier sums.
-            self.clear()
+            self._clear()
             self.move_to(signs)
             return
         if len(changed):
@@ -100,7 +97,4 @@ class EntrywiseThreshold:
         gram, pull = sums.gram, sums.pull(self.lambda1)
         moved = gram @ w
         energy = sums.square(self.lambda1) + float(w @ (2 * pull + moved))
-        if math.isnan(energy):
-            # Sums keep what is no number. The next w starts anew.
-            sums.clear()
         return Response(value, pull + moved, energy, lambda: gram)
