@@ -163,7 +163,7 @@ def certificates_table(data: Data) -> list[str]:
     rows = [(words, *(f"{f[name]:,}" for f in found)) for name, words in CLAIMS.items()]
     rows.append(("share that is wrong, 95 %", *(f"{f['low']:.1e} to {f['high']:.1e}" for f in found)))
     rows.append(("products for a map, mean", *(f"{f['products']:.1f}" for f in found)))
-    return markdown(["", *(f'"{basis}"' for basis in bases)], rows)
+    return markdown(["", *(f'"{basis}"' + _mark(data, f"certificates.{basis}") for basis in bases)], rows)
 
 
 def load_table(data: Data) -> list[str]:
