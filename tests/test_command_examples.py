@@ -21,7 +21,8 @@ EXAMPLES = {
 QUICK = ("batch", "report", "export", "explain", "sweep", "demo")
 """In this order: a run must be there before its report."""
 
-WEIGHTS = Path(os.environ.get("SECONDSIGHT_SHARED", "../shared")) / "weights" / "resnet50.safetensors"
+SHARED = Path(os.environ.get("SECONDSIGHT_SHARED", "../shared")).resolve()
+WEIGHTS = SHARED / "weights" / "resnet50.safetensors"
 
 
 @pytest.fixture
@@ -55,5 +56,5 @@ def test_slow_example(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not WEIGHTS.exists(), reason="the weights do not come with the project")
 def test_example_with_weights(folder: Path) -> None:
-    Path("weights.safetensors").symlink_to(WEIGHTS.resolve())
+    Path("weights.safetensors").symlink_to(WEIGHTS)
     assert main(shlex.split(EXAMPLES["models"])[1:]) == 0
