@@ -372,7 +372,8 @@ def test_a_start_takes_time_in_proportion(tmp_path: Path) -> None:
     def seconds(count: int) -> float:
         names = [f"photograph number {i}.jpg" for i in range(count)] * 2
         (tmp_path / "list.txt").write_text("\n".join(names))
-        began = time.perf_counter()
+        # Time of this process, because others on the machine take theirs in between.
+        began = time.process_time()
         with pytest.raises(KeyboardInterrupt):
             ss.run(
                 run_program.network(),
@@ -381,11 +382,11 @@ def test_a_start_takes_time_in_proportion(tmp_path: Path) -> None:
                 out=tmp_path / f"run{count}",
                 progress=interrupting(-1),
             )
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     seconds(100)
-    few = min(seconds(2_000 + i) for i in range(3))
-    assert seconds(20_000) < 40 * few
+    few, many = (min(seconds(count + i) for i in range(3)) for count in (2_000, 20_000))
+    assert many < 40 * few
 
 
 def test_the_command_is_killed_on_photographs_and_goes_on(tmp_path: Path) -> None:
