@@ -8,11 +8,14 @@ the network.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._prims_common import suggest_memory_format
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import secondsight as ss
 from cases import lively
@@ -129,3 +132,34 @@ def test_the_peak_of_a_product_is_within_its_limit(family: str, exact: bool) -> 
     one = peak(lambda: torch.autograd.grad(model(leaf).log_softmax(1).max(), leaf))
     assert one > 10 * x.nbytes
     assert peak(product) <= limits[not exact] * one
+
+
+class Layouts(TorchDispatchMode):
+    """Notes the layouts of the pictures that convolutions take, as torch sees them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[torch.memory_format] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function.overloadpacket in (torch.ops.aten.convolution, torch.ops.aten.convolution_backward):
+            self.found.append(suggest_memory_format(args[0]))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("family", ["relu", "gelu", "hard-swish", "gates"])
+def test_convolutions_copy_few_pictures(family: str, directions: int) -> None:
+    """Torch may take a single picture for one whose channels do not come last, by the stride of its dimension 0."""
+    model = ss.Classifier(lively(FAMILIES[family][0](), 0), size=SIDE)
+    x = torch.rand(3, SIDE, SIDE, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with model.ready():
+        linear = linearise(model, x[None], None, record=True)
+        hessian = (GaussNewton if linear.jacobian.piecewise_linear else ExactHessian)(linear)
+        assert hessian.shareable
+        with Layouts() as layouts:
+            hessian @ torch.ones(x.numel(), directions, dtype=torch.float64)
+    # In each backward pass, what comes from the mean over all pixels is copied.
+    passes = 1 if hessian.psd else 2
+    assert len(layouts.found) == 4 * (passes + 1)
+    assert layouts.found.count(torch.channels_last) >= len(layouts.found) - passes

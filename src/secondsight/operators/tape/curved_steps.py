@@ -18,7 +18,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Bend, Step, alike, by_direction
+from secondsight.operators.tape.linear_steps import Bend, Step, alike, by_direction, by_row
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class Elementwise(AtInputs):
         """Multiply with F'."""
         tangent = by_direction(tangents[0], len(self.slope))
         result = tangent.mul_(self.slope) if may_overwrite else tangent * self.slope
-        return result.flatten(0, 1)
+        return by_row(result)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Do the same, because a diagonal is its own transpose."""
@@ -84,7 +84,7 @@ class Elementwise(AtInputs):
         assert self.second is not None
         assert self.value is not None
         weights = self.second(self.value).mul_(adjoint)
-        return lambda a: ((by_direction(a, len(weights)) * weights).flatten(0, 1),)
+        return lambda a: (by_row(by_direction(a, len(weights)) * weights),)
 
 
 @dataclass(eq=False)
@@ -100,7 +100,7 @@ class Multiply(AtInputs):
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """a'b + ab'."""
         a, b = (by_direction(tangent, len(self.a)) for tangent in tangents)
-        return torch.addcmul(a * self.b, self.a, b).flatten(0, 1)
+        return by_row(torch.addcmul(a * self.b, self.a, b))
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """(b ybar, a ybar), summed over repeated dimensions."""
@@ -130,7 +130,7 @@ class Quotient(AtInputs):
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """(a' - y b') / b."""
         a, b = (by_direction(tangent, len(self.b)) for tangent in tangents)
-        return ((a - self.y * b) / self.b).flatten(0, 1)
+        return by_row((a - self.y * b) / self.b)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """(ybar / b, -y ybar / b), summed over repeated dimensions."""
@@ -150,7 +150,7 @@ class Quotient(AtInputs):
 
 def summed(spread: tuple[list[int], list[int]], *parts: Tensor) -> tuple[Tensor, ...]:
     """Sum the parts of an adjoint over the dimensions along which its tensors are repeated."""
-    pairs = zip((part.flatten(0, 1) for part in parts), spread, strict=True)
+    pairs = zip(map(by_row, parts), spread, strict=True)
     return tuple(part.sum(dims, keepdim=True) if dims else part for part, dims in pairs)
 
 
@@ -178,7 +178,7 @@ class Norm(AtInputs):
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """u ybar."""
-        return ((self.u * cotangent.reshape(-1, *self.inverse.shape)).flatten(0, 1),)
+        return (by_row(self.u * cotangent.reshape(-1, *self.inverse.shape)),)
 
     def bend(self, adjoint: Tensor) -> Bend:
         """(a' - u <u, a'>) ybar / |a|."""
@@ -186,7 +186,7 @@ class Norm(AtInputs):
 
         def bent(a: Tensor) -> tuple[Tensor, ...]:
             tangent = by_direction(a, len(self.u))
-            return (torch.addcmul(tangent, self.u, self._along(tangent), value=-1).mul_(weights).flatten(0, 1),)
+            return (by_row(torch.addcmul(tangent, self.u, self._along(tangent), value=-1).mul_(weights)),)
 
         return bent
 
@@ -206,19 +206,19 @@ class MatrixProducts(AtInputs):
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """A'B + AB'."""
         a, b = (by_direction(tangent, len(self.a)) for tangent in tangents)
-        return (a @ self.b + self.a @ b).flatten(0, 1)
+        return by_row(a @ self.b + self.a @ b)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """(Ybar B^T, A^T Ybar)."""
         cotangent = by_direction(cotangent, len(self.a))
-        return (cotangent @ self.b.mT).flatten(0, 1), (self.a.mT @ cotangent).flatten(0, 1)
+        return by_row(cotangent @ self.b.mT), by_row(self.a.mT @ cotangent)
 
     def bend(self, adjoint: Tensor) -> Bend:
         """(Ybar B'^T, A'^T Ybar)."""
 
         def bent(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
             a, b = (by_direction(tangent, len(adjoint)) for tangent in (a, b))
-            return (adjoint @ b.mT).flatten(0, 1), (a.mT @ adjoint).flatten(0, 1)
+            return by_row(adjoint @ b.mT), by_row(a.mT @ adjoint)
 
         return bent
 
@@ -235,7 +235,7 @@ class Softmax(AtInputs):
 
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """s (a' - <s, a'>)."""
-        return self._times(by_direction(tangents[0], len(self.s))).flatten(0, 1)
+        return by_row(self._times(by_direction(tangents[0], len(self.s))))
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Do the same, because the matrix is symmetric."""
@@ -248,7 +248,7 @@ class Softmax(AtInputs):
         def bent(change: Tensor) -> tuple[Tensor, ...]:
             # <s', ybar> = <s', ybar - <s, ybar>>, because the entries of s' add up to 0.
             bent = by_direction(change, len(self.s)) * centred
-            return (torch.addcmul(bent, self.s, bent.sum(self.dim, keepdim=True), value=-1).flatten(0, 1),)
+            return (by_row(torch.addcmul(bent, self.s, bent.sum(self.dim, keepdim=True), value=-1)),)
 
         return bent
 

@@ -34,6 +34,16 @@ def by_direction(tangent: Tensor, rows: int) -> Tensor:
     return tangent.view(-1, rows, *tangent.shape[1:])
 
 
+def by_row(tangent: Tensor) -> Tensor:
+    """Undo `by_direction`: dimension 0 runs over the rows of all directions again."""
+    result = tangent.flatten(0, 1)
+    if len(result) > 1 or result.ndim != 4:
+        return result
+    # A dimension of length 1 may have any stride. But torch takes an image for channels last only if the stride of
+    # dimension 0 is the largest. Otherwise each convolution would copy it.
+    return result.as_strided(result.shape, (result.numel(), *result.stride()[1:]))
+
+
 class Step:
     """A linear map of tangents, and its transpose.
 
@@ -189,12 +199,12 @@ class FixedMatrices(Step):
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Multiply with the matrices."""
         parts = by_direction(tangents[0], len(self.matrices))
-        return (self.matrices @ parts if self.left else parts @ self.matrices).flatten(0, 1)
+        return by_row(self.matrices @ parts if self.left else parts @ self.matrices)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Multiply with the transposed matrices."""
         parts = by_direction(cotangent, len(self.matrices))
-        return ((self.matrices.mT @ parts if self.left else parts @ self.matrices.mT).flatten(0, 1),)
+        return (by_row(self.matrices.mT @ parts if self.left else parts @ self.matrices.mT),)
 
 
 @dataclass(eq=False)
@@ -239,7 +249,7 @@ class Mask(Step):
             result = torch.add(tangent * self.slope, tangent * self.passed, alpha=1 - self.slope)
         else:
             result = tangent.mul_(self.passed) if may_overwrite else tangent * self.passed
-        return result.flatten(0, 1)
+        return by_row(result)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Do the same, because a diagonal is its own transpose."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Step, by_direction
+from secondsight.operators.tape.linear_steps import Step, by_direction, by_row
 
 
 @dataclass(eq=False)
@@ -77,7 +77,7 @@ class Cat(Step):
         return tangent if self.dim else by_direction(tangent, length)
 
     def _rows(self, tangent: Tensor) -> Tensor:
-        return tangent if self.dim else tangent.flatten(0, 1)
+        return tangent if self.dim else by_row(tangent)
 
 
 @dataclass(eq=False)
