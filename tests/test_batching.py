@@ -14,7 +14,8 @@ import secondsight as ss
 from cases import CURVED, PIECEWISE_LINEAR, Case, lively
 from secondsight.batching.rendezvous import Rendezvous, Request
 from secondsight.operators.gauss_newton import GaussNewton
-from secondsight.operators.hessian_choice import hessian_at
+from secondsight.operators.hessian_choice import choose_hessian
+from secondsight.operators.linearisation import linearise
 from secondsight.operators.loss_hessian import LossHessian
 from secondsight.operators.tape import folding, tape
 from secondsight.operators.tape.linear_steps import Step
@@ -36,6 +37,11 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 def inputs(case: Case, count: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(1)
     return list(torch.rand((count, *case.x.shape), generator=generator, dtype=torch.float64))
+
+
+def hessian_at(model: ss.Classifier, x: Tensor, target: int | None = None) -> LossHessian:
+    linear = linearise(model, x[None], target, record=True, joinable=True)
+    return choose_hessian(linear)[0](linear)
 
 
 def facts(e: ss.SecondOrderExplanation) -> tuple[object, ...]:
@@ -84,7 +90,7 @@ def test_products_of_several_are_those_of_each(case: Case) -> None:
     rows = torch.randn(4, x[0].numel(), generator=generator, dtype=torch.float64) * 10.0 ** torch.arange(4)[:, None]
     rows[1] *= 0
     with model.ready():
-        hessians = [hessian_at(model, one, target=i % 2)[0] for i, one in enumerate(x)]
+        hessians = [hessian_at(model, one, i % 2) for i, one in enumerate(x)]
         assert {hessian.kind for hessian in hessians} == {"gauss-newton" if case.piecewise_linear else "exact"}
         joint = hessians[0].joined(hessians[1:])
         assert joint is not None
@@ -102,7 +108,7 @@ def test_exact_products_without_a_trusted_tape_are_taken_alone(monkeypatch: pyte
     monkeypatch.setattr(TapeJacobian, "curvature_agrees", lambda self: False)
     model = case.classifier()
     with model.ready():
-        first, second = (hessian_at(model, one)[0] for one in x[:2])
+        first, second = (hessian_at(model, one) for one in x[:2])
         assert (first.kind, first.shareable, first.joined([second])) == ("exact", False, None)
     for found, wanted in zip(ss.explain(model, x), expected, strict=True):
         torch.testing.assert_close(found.delta, wanted.delta, rtol=1e-4, atol=1e-7)
@@ -367,7 +373,7 @@ def test_a_product_of_another_kind_is_taken_by_itself() -> None:
 
     model, x = CONV.classifier(), inputs(CONV, 2)
     with model.ready():
-        first, second = (hessian_at(model, one)[0] for one in x)
+        first, second = (hessian_at(model, one) for one in x)
         twice = Twice(second.linear)
         assert first.joined([twice]) is None
         row = torch.ones(1, x[0].numel(), dtype=torch.float64)

@@ -79,18 +79,18 @@ def sequences(*layers: Callable[[], nn.Module]) -> nn.Module:
 
 FAMILIES: dict[str, tuple[Callable[[], nn.Module], float, float]] = {
     "relu": (lambda: pictures(lambda: nn.BatchNorm2d(WIDTH), nn.ReLU), 0.9, 0.9),
-    "gelu": (lambda: pictures(lambda: nn.BatchNorm2d(WIDTH), nn.GELU), 1.5, 1.2),
-    "hard-swish": (lambda: pictures(lambda: nn.BatchNorm2d(WIDTH), nn.Hardswish), 1.5, 1.2),
-    "gates": (lambda: pictures(nn.SiLU, Gate), 2.1, 1.4),
-    "group-norm": (lambda: pictures(lambda: nn.GroupNorm(4, WIDTH), nn.SiLU), 2.3, 1.6),
+    "gelu": (lambda: pictures(lambda: nn.BatchNorm2d(WIDTH), nn.GELU), 1.3, 1.2),
+    "hard-swish": (lambda: pictures(lambda: nn.BatchNorm2d(WIDTH), nn.Hardswish), 1.3, 1.2),
+    "gates": (lambda: pictures(nn.SiLU, Gate), 1.9, 1.4),
+    "group-norm": (lambda: pictures(lambda: nn.GroupNorm(4, WIDTH), nn.SiLU), 2.1, 1.6),
     "layer-norm": (
         lambda: sequences(
             lambda: nn.LayerNorm(WIDTH), lambda: nn.Linear(WIDTH, 128), nn.GELU, lambda: nn.Linear(128, WIDTH)
         ),
-        3.0,
+        2.6,
         1.6,
     ),
-    "attention": (lambda: sequences(Attention), 3.1, 1.4),
+    "attention": (lambda: sequences(Attention), 2.9, 1.25),
 }
 """Networks by their kind of layers. The numbers are limits of the peak over that of a gradient: for the exact Hessian,
 and for Gauss-Newton."""

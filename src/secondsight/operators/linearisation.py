@@ -171,7 +171,9 @@ class Linearisation:
         return list(dict.fromkeys([*self.model.notes, *self.notes, *self.jacobian.notes]))
 
 
-def linearise(model: Classifier, x: Tensor, target: Target = None, record: bool = False) -> Linearisation:
+def linearise(
+    model: Classifier, x: Tensor, target: Target = None, record: bool = False, joinable: bool = False
+) -> Linearisation:
     """Run the network at the inputs x (with batch dimension).
 
     Args:
@@ -180,14 +182,15 @@ def linearise(model: Classifier, x: Tensor, target: Target = None, record: bool 
         target: the class to explain; None: the predicted one of the first input.
         record: record the network as a tape where that is possible. A tape pays off if several products follow. For
             one gradient, autograd's graph costs less.
+        joinable: whether it may be joined with the same network at other inputs. Without that, less memory is needed.
     """
-    return Linearisation(model, jacobian_at(model, x, record), target)
+    return Linearisation(model, jacobian_at(model, x, record, joinable), target)
 
 
-def jacobian_at(model: Classifier, x: Tensor, record: bool) -> Jacobian:
+def jacobian_at(model: Classifier, x: Tensor, record: bool, joinable: bool = False) -> Jacobian:
     """Choose and make the Jacobian at the inputs x: from a tape if wanted and possible, else by autograd."""
     if record:
-        taped = _recorded(model, x)
+        taped = _recorded(model, x, joinable)
         if taped is not None:
             return taped
     jacobian = AutogradJacobian(model, x)
@@ -200,7 +203,7 @@ def jacobian_at(model: Classifier, x: Tensor, record: bool) -> Jacobian:
     return jacobian
 
 
-def _recorded(model: Classifier, x: Tensor) -> Jacobian | None:
+def _recorded(model: Classifier, x: Tensor, joinable: bool) -> Jacobian | None:
     """Record the network's tape at x. A network that could not be recorded several times is not tried again."""
     facts = model.facts
     if not facts.may_be_recorded:
@@ -210,14 +213,14 @@ def _recorded(model: Classifier, x: Tensor) -> Jacobian | None:
         facts.recordings_left -= 1
         return None
     facts.recordings_left = RECORDINGS
-    return _trusted(model, x, tape)
+    return _trusted(model, x, tape, joinable)
 
 
-def _trusted(model: Classifier, x: Tensor, tape: Tape) -> Jacobian | None:
+def _trusted(model: Classifier, x: Tensor, tape: Tape, joinable: bool) -> Jacobian | None:
     """Take the tape's Jacobian. None: autograd disagrees with it."""
     model.check_logits(tape.logits, len(x))
     refuse_randomness(model, x, tape.logits)
-    jacobian = TapeJacobian(model, x.detach().clone(), tape)
+    jacobian = TapeJacobian(model, x.detach().clone(), tape, joinable)
     return jacobian if jacobian.agrees_with_autograd() else None
 
 
@@ -236,10 +239,11 @@ def linearise_each(
     if model.facts.may_be_recorded and len({x.shape for x in inputs}) == 1:
         whole = record_tape(model, torch.stack(list(inputs)), independent=True)
     if whole is None:
-        return [linearise(model, x[None], target, record=True) for x, target in zip(inputs, targets, strict=True)]
+        pairs = zip(inputs, targets, strict=True)
+        return [linearise(model, x[None], target, record=True, joinable=True) for x, target in pairs]
     whole = folded.fold(whole)
     jacobians = [
-        _trusted(model, x[None], tape) or jacobian_at(model, x[None], record=False)
+        _trusted(model, x[None], tape, joinable=True) or jacobian_at(model, x[None], record=False)
         for x, tape in zip(inputs, split(whole), strict=True)
     ]
     linears = [Linearisation(model, jacobian, target) for jacobian, target in zip(jacobians, targets, strict=True)]

@@ -21,14 +21,21 @@ CURVATURE_AGREEMENT = 1e-2
 
 
 class TapeJacobian(Jacobian):
-    """W as the steps that were recorded while the network ran."""
+    """W as the steps that were recorded while the network ran.
+
+    Args:
+        model: the network.
+        x: the inputs, with batch dimension.
+        tape: what was recorded.
+        joinable: whether it may be joined with the Jacobians at other inputs. Without that, less memory is needed.
+    """
 
     shareable = True
 
-    def __init__(self, model: Classifier, x: Tensor, tape: Tape) -> None:
+    def __init__(self, model: Classifier, x: Tensor, tape: Tape, joinable: bool = False) -> None:
         """Take the tape of the network at x."""
         super().__init__(x, tape.logits)
-        self._model, self._tape = model, tape
+        self._model, self._tape, self._joinable = model, tape, joinable
         self.directions, self.curved_directions = tape.directions, tape.curved_directions
         self.piecewise_linear = tape.piecewise_linear
         self._bends: tuple[Tensor, Mapping[int, Bend]] | None = None
@@ -45,6 +52,8 @@ class TapeJacobian(Jacobian):
 
     def joined(self, others: Sequence[Self]) -> Self | None:
         """Join the tapes. None: they differ in more than what belongs to their inputs."""
+        if not all(one._joinable for one in (self, *others)):
+            return None
         tape = joined([self._tape, *(other._tape for other in others)])
         if tape is None:
             return None
@@ -124,7 +133,8 @@ class TapeJacobian(Jacobian):
 
     def _bends_of(self, weights: Tensor) -> Mapping[int, Bend]:
         if self._bends is None or not torch.equal(self._bends[0], weights):
-            self._bends = weights, self._tape.bends(weights.to(self.x.dtype).to(self.x.device))
+            adjoint = weights.to(self.x.dtype).to(self.x.device)
+            self._bends = weights, self._tape.bends(adjoint, last=not self._joinable)
         return self._bends[1]
 
     def _jvp(self, units: Tensor) -> Tensor:

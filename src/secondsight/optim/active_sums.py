@@ -22,7 +22,7 @@ class ActiveSums:
 
     Args:
         gradient: g.
-        factor: U.
+        factor: U, perhaps in float32. The sums are in float64 in any case.
 
     Attributes:
         gram: U_A U_A'.
@@ -34,16 +34,17 @@ class ActiveSums:
         self._clear()
 
     def _clear(self) -> None:
-        self._signs = torch.zeros_like(self.gradient)
-        self.gram = self.factor.new_zeros(len(self.factor), len(self.factor))
-        self._of_gradient, self._of_signs = self.factor.new_zeros(2, len(self.factor))
+        # One byte for each entry, because all of them are compared at each step.
+        self._signs = torch.zeros_like(self.gradient, dtype=torch.int8)
+        self.gram = self.gradient.new_zeros(len(self.factor), len(self.factor))
+        self._of_gradient, self._of_signs = self.gradient.new_zeros(2, len(self.factor))
         # The sums of g_i^2, of g_i s_i and of 1.
         self._squares = self.gradient.new_zeros(3)
 
     def move_to(self, signs: Tensor) -> None:
         """Make active the entries whose sign is 1 or -1, and leave out those whose sign is 0."""
         changed = (signs != self._signs).nonzero()[:, 0]
-        new, old = signs[changed], self._signs[changed]
+        new, old = (values[changed].to(self.gradient) for values in (signs, self._signs))
         came, turned = new.abs() - old.abs(), new - old
         if len(changed) > float(self._squares[2] + came.sum()):
             # Fewer entries are active than change. Summing anew is faster, and drops the rounding of the earlier sums.
@@ -51,12 +52,16 @@ class ActiveSums:
             self.move_to(signs)
             return
         if len(changed):
-            columns, g = self.factor[:, changed], self.gradient[changed]
+            columns, g = self.factor.index_select(1, changed).to(self.gradient), self.gradient[changed]
             self.gram = self.gram + (columns * came) @ columns.T
             self._of_gradient = self._of_gradient + columns @ (g * came)
             self._of_signs = self._of_signs + columns @ turned
             self._squares = self._squares + torch.stack([g.square() @ came, g @ turned, came.sum()])
         self._signs = signs
+
+    def moved(self, w: Tensor) -> Tensor:
+        """Compute g + U'w."""
+        return self.gradient + self.factor.T @ w.to(self.factor)
 
     def pull(self, lambda1: float) -> Tensor:
         """Compute U_A (g_A - lambda1 s_A)."""
@@ -91,9 +96,9 @@ class EntrywiseThreshold:
     def at(self, w: Tensor) -> Response:
         """Compute S(g + U'w), and what is derived from it."""
         sums, first, self._first = self.sums, self._first, None
-        self.y = torch.addmv(sums.gradient, sums.factor.T, w) if first is None else first
+        self.y = sums.moved(w) if first is None else first
         value = self.penalty.threshold(self.y, self.lambda1)
-        sums.move_to(value.sign())
+        sums.move_to(value.sign().to(torch.int8))
         gram, pull = sums.gram, sums.pull(self.lambda1)
         moved = gram @ w
         energy = sums.square(self.lambda1) + float(w @ (2 * pull + moved))

@@ -113,7 +113,8 @@ class CasoSolver:
         penalty = L1()
         lambda2 = (spectrum.top_bound + max(self._margin(spectrum.top), 0.0)) / 2
         problem = Problem(self.gradient, penalty, lambda2, spectrum.top_bound, spectrum.negative)
-        return NystromModel(problem, self.basis).solve(LIKELY * penalty.lambda1_max(self.gradient)).delta
+        model = NystromModel(problem, self.basis, dtype=self.dtype)
+        return model.solve(LIKELY * penalty.lambda1_max(self.gradient)).delta
 
     def choose(self, rule: LambdaRule) -> Path:
         """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the gap is small.
@@ -136,11 +137,17 @@ class CasoSolver:
                 return path
             proven = point if point.certified_to(self.tolerance) else None
             guesses = {point.lambda1: point.delta for point in path.points}
+            # Freed here, because the next path takes as much memory.
+            del path, point
             patient = True
 
-    def _solve_path(self, rule: LambdaRule, guesses: Mapping[float, Tensor]) -> Path:
-        """Solve the path on the basis. Its model, which is as large as the basis, is freed before the next one."""
-        model = NystromModel(self.problem, self.basis, guesses)
+    def _solve_path(self, rule: LambdaRule, guesses: dict[float, Tensor]) -> Path:
+        """Solve the path on the basis. Its model, which is as large as the basis, is freed before the next one.
+
+        The guesses are freed as soon as the model has read them.
+        """
+        model = self._model(guesses)
+        guesses.clear()
         return rule.choose(functools.partial(self._solve_at, model), self.penalty.lambda1_max(self.gradient))
 
     def _certify_chosen(self, point: Point, patient: bool) -> tuple[Point, bool]:
@@ -164,7 +171,7 @@ class CasoSolver:
                 return self._finish(point), True
             if not patient and (point.gap is None or point.gap.relative_gap > FAR):
                 return point, False
-            point = self._solve_at(NystromModel(self.problem, self.basis, {point.lambda1: point.delta}), point.lambda1)
+            point = self._solve_at(self._model({point.lambda1: point.delta}), point.lambda1)
 
     def certify_path(self, path: Path) -> Path:
         """Certify every point of the path in one go, and solve the points that fail again on the enlarged basis."""
@@ -181,7 +188,7 @@ class CasoSolver:
                 path = path.replacing({i: self._finish(path.points[i]) for i in failed})
                 break
             skipped = [i for i in pending if i not in done]
-            model = NystromModel(self.problem, self.basis)
+            model = self._model()
             pending = {i: self._solve_at(model, path.points[i].lambda1) for i in sorted(failed + skipped)}
         # Later products may have moved the bound of L. All points are certified with the last one.
         return path.replacing({i: self._certified(p, p.product) for i, p in enumerate(path.points)})
@@ -253,6 +260,10 @@ class CasoSolver:
         bound, negative = bounds.top * rounding, bounds.negative * rounding
         diagonal = None if bounds.diagonal is None else bounds.diagonal * rounding
         return Problem(self.gradient, self.penalty, lambda2, bound, negative, self.fixed_shift, diagonal)
+
+    def _model(self, guesses: Mapping[float, Tensor] | None = None) -> NystromModel:
+        """Replace H by what the basis knows of it now."""
+        return NystromModel(self.problem, self.basis, guesses, self.dtype)
 
     def _solve_at(self, model: NystromModel, lambda1: float) -> Point:
         found = model.solve(lambda1)

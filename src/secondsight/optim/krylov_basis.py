@@ -28,6 +28,9 @@ DEPENDENT = 1e-5
 DEPENDENT_STEPS = 1e4
 """The same threshold in units of the precision, for products in less than float64: 1e-3 in float32."""
 
+AT_A_TIME = 4
+"""Rows of a factor that are computed in one product. More are hardly faster, and each takes as much memory as a map."""
+
 FIRST_ROOM = 8
 """Rows that there is room for at first: most maps take fewer products."""
 
@@ -81,7 +84,7 @@ class KrylovBasis:
         """Start with no vectors."""
         self.vectors = like.new_empty(0, len(like))
         self.products = like.new_empty(0, len(like))
-        self._room: tuple[Tensor, ...] = (self.vectors, self.products)
+        self._room = [self.vectors, self.products]
         self.magnified = like.new_empty(0)
         self.cross, self.squares = like.new_empty(0, 0), like.new_empty(0, 0)
         self.probe: int | None = None
@@ -158,8 +161,8 @@ class KrylovBasis:
         self.magnified = torch.cat([self.magnified, self.magnified.new_tensor([magnified])])
         count, room = len(self), len(self._room[0])
         if count == room:
-            self._room = tuple(rows.new_empty(max(FIRST_ROOM, 2 * room), len(vector)) for rows in self._room)
-            self._room[0][:count], self._room[1][:count] = self.vectors, self.products
+            self.vectors = self._room[0] = _roomier(self.vectors)
+            self.products = self._room[1] = _roomier(self.products)
         self._room[0][count], self._room[1][count] = vector, product
         self.vectors, self.products = (rows[: count + 1] for rows in self._room)
         # These matrices grow by a row and a column, because computing them anew would read all pairs of long vectors.
@@ -239,14 +242,21 @@ class KrylovBasis:
         squares = (coordinates * (self.squares @ coordinates)).sum(0)
         return values, coordinates, (squares - values.square()).clamp(min=0).sqrt()
 
-    def factor(self, shift: float = 0.0) -> Tensor:
+    def factor(self, shift: float = 0.0, dtype: torch.dtype = torch.float64) -> Tensor:
         """Compute rows U with U'U = GV (V'GV)^-1 V'G <= G, the Nystrom approximation of G = H + shift I >= 0.
 
         It is exact on span(V). A shift of at least -(smallest eigenvalue of H) makes an indefinite H semidefinite.
+
+        Args:
+            shift: makes H semidefinite.
+            dtype: the precision that the rows are rounded to.
         """
         mixing = self._mixing(shift)
-        factor = mixing @ self.products
-        return factor.addmm_(mixing, self.vectors, alpha=shift) if shift else factor
+        factor = self.vectors.new_empty(len(mixing), self.vectors.shape[1], dtype=dtype)
+        for rows, some in zip(factor.split(AT_A_TIME), mixing.split(AT_A_TIME), strict=True):
+            exact = some @ self.products
+            rows.copy_(exact.addmm_(some, self.vectors, alpha=shift) if shift else exact)
+        return factor
 
     def _mixing(self, shift: float) -> Tensor:
         """Compute the coefficients of the factor's rows in GV with G = H + shift I."""
@@ -275,11 +285,14 @@ class KrylovBasis:
         coefficients: Tensor = mixing[:, large].T @ unit[kept]
         return coefficients
 
-    def interpolant(self) -> tuple[Tensor, Tensor]:
+    def interpolant(self, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
         """Compute orthonormal rows B, those of V first, and a matrix T with B'TB = H - PHP, P = I - VV'.
 
         This matrix agrees with H on span(V), also where H is indefinite, and is zero between vectors outside of it.
         Parts of HV outside of span(V) that may be rounding are left out: each would add a row to B.
+
+        Args:
+            dtype: the precision that the rows of B are rounded to.
         """
         matrix = self.projected()
         # The inner products of the parts of HV outside of span(V). If V comes from products with H, these parts have
@@ -293,7 +306,9 @@ class KrylovBasis:
         outside = mixing @ self.products - (mixing @ self.cross.T) @ self.vectors
         coupling = rotation * sizes
         small = torch.cat([torch.cat([matrix, coupling], 1), torch.nn.functional.pad(coupling.T, (0, len(sizes)))])
-        return torch.cat([self.vectors, outside]), small
+        rows = self.vectors.new_empty(len(small), self.vectors.shape[1], dtype=dtype)
+        rows[: len(self)], rows[len(self) :] = self.vectors, outside
+        return rows, small
 
     def top(self) -> tuple[float, Tensor]:
         """Compute the largest eigenvalue and unit eigenvector of the factor's U'U, for H >= 0.
@@ -311,6 +326,13 @@ class KrylovBasis:
         values, rotation = torch.linalg.eigh(mixing @ self.squares @ mixing.T)
         vector = (rotation[:, -1] @ mixing) @ self.products
         return float(values[-1]), vector / vector.norm()
+
+
+def _roomier(rows: Tensor) -> Tensor:
+    """Copy rows into a tensor with room for as many more."""
+    result = rows.new_empty(max(FIRST_ROOM, 2 * len(rows)), rows.shape[1])
+    result[: len(rows)] = rows
+    return result
 
 
 def _grown(matrix: Tensor, column: Tensor, row: Tensor) -> Tensor:

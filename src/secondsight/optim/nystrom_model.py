@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from secondsight.optim.active_sums import ActiveSums, EntrywiseThreshold
-from secondsight.optim.krylov_basis import KrylovBasis
+from secondsight.optim.krylov_basis import AT_A_TIME, KrylovBasis
 from secondsight.optim.problem import Problem
 from secondsight.optim.proof import Origin
 from secondsight.optim.semismooth_newton import (
@@ -23,9 +23,6 @@ from secondsight.optim.semismooth_newton import (
     semismooth_newton,
 )
 from secondsight.optim.small_matrices import identity, inner_products
-
-AT_A_TIME = 4
-"""Maps that are multiplied in one product. More are hardly faster, and each takes as much memory as a row of U."""
 
 
 class ModelMap(NamedTuple):
@@ -61,6 +58,7 @@ class NystromModel:
         problem: Problem,
         basis: KrylovBasis,
         guesses: Mapping[float, Tensor] | None = None,
+        dtype: torch.dtype = torch.float64,
         shifted: bool = False,
     ) -> None:
         """Compute the factor U of the basis, which must not be empty.
@@ -69,33 +67,36 @@ class NystromModel:
             problem: g, the penalty, lambda2 and the bounds of the spectrum.
             basis: what is known of H.
             guesses: maps by lambda1 to start from, of a smaller basis.
+            dtype: the precision of the maps. U need not be more exact, unless blocks have several entries: then the line
+                search compares sums over all entries.
             shifted: whether to take the Nystrom approximation of H + shift I in any case.
         """
         self.problem, self.basis = problem, basis
+        self._dtype = dtype if problem.penalty.separable else torch.float64
         self.a = problem.a
         self.middle: Tensor | None = None
         if problem.shift == 0 or problem.fixed_shift is not None or shifted:
-            self.factor = basis.factor(problem.shift)
+            self.factor = basis.factor(problem.shift, self._dtype)
         else:
-            self.factor, self.middle = basis.interpolant()
+            self.factor, self.middle = basis.interpolant(self._dtype)
             self.a = 2 * problem.lambda2
             if float(torch.linalg.eigvalsh(self.middle)[-1]) >= self.a:
-                self.factor, self.middle, self.a = basis.factor(problem.shift), None, problem.a
+                self.factor, self.middle, self.a = basis.factor(problem.shift, self._dtype), None, problem.a
         self._guesses = self._starts(guesses) if guesses else {}
         self._sums = ActiveSums(problem.gradient, self.factor)
-        self._solved: list[tuple[float, Tensor]] = [(math.inf, self.factor.new_zeros(len(self.factor)))]
+        self._solved: list[tuple[float, Tensor]] = [(math.inf, problem.gradient.new_zeros(len(self.factor)))]
         self._ys = {math.inf: problem.gradient}
 
     def _starts(self, guesses: Mapping[float, Tensor]) -> dict[float, Tensor]:
         """Compute z = UD of each map. AT_A_TIME maps share a product."""
         maps = list(guesses.values())
-        some = (torch.stack(maps[i : i + AT_A_TIME]).double() for i in range(0, len(maps), AT_A_TIME))
-        starts = (z for rows in some for z in inner_products(rows, self.factor))
+        some = (torch.stack(maps[i : i + AT_A_TIME]).to(self.factor) for i in range(0, len(maps), AT_A_TIME))
+        starts = (z.double() for rows in some for z in inner_products(rows, self.factor))
         return dict(zip(guesses, starts, strict=True))
 
     @cached_property
     def _fallback(self) -> NystromModel:
-        return NystromModel(self.problem, self.basis, shifted=True)
+        return NystromModel(self.problem, self.basis, dtype=self._dtype, shifted=True)
 
     def solve(self, lambda1: float) -> ModelMap:
         """Compute the model's optimal map, warm-started from a guess or from larger values of lambda1."""
@@ -155,13 +156,13 @@ class NystromModel:
 
     def dense(self) -> Tensor:
         """Compute a times the model's optimal map at lambda1 = 0: g + U'Tz with (aI - UU'T) z = Ug."""
-        products = inner_products(self.factor, self.factor) if self.middle is None else self.middle
-        z = torch.linalg.solve(self.a * identity(self.factor) - products, self.factor @ self.problem.gradient)
-        return self._moved(z)
+        products = inner_products(self.factor, self.factor).double() if self.middle is None else self.middle
+        pull = (self.factor @ self.problem.gradient.to(self.factor)).double()
+        return self._moved(torch.linalg.solve(self.a * identity(products) - products, pull))
 
     def _moved(self, z: Tensor) -> Tensor:
         """Compute g + U'Tz."""
-        return torch.addmv(self.problem.gradient, self.factor.T, self._weighed(z))
+        return self._sums.moved(self._weighed(z))
 
     def _weighed(self, z: Tensor) -> Tensor:
         """Compute Tz."""

@@ -172,9 +172,13 @@ class L1(BlockPenalty):
         """Clip every entry."""
         return y.clamp(-lambda1, lambda1)
 
+    def threshold(self, y: Tensor, lambda1: float) -> Tensor:
+        """Shrink every entry by lambda1."""
+        return softshrink(y, lambda1)
+
     def shrink(self, y: Tensor, lambda1: float) -> Shrunk:
         """Shrink every entry by lambda1."""
-        value = softshrink(y, lambda1)
+        value = self.threshold(y, lambda1)
         return Shrunk(value, value @ value, lambda factor: self._curvature(factor, value))
 
     def slack(self, delta: Tensor, dual: Tensor, lambda1: float) -> float:

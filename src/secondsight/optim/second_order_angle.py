@@ -13,16 +13,23 @@ from secondsight.optim.problem import Problem
 from secondsight.optim.small_matrices import identity
 
 
-def angle_without_penalty(problem: Problem, basis: KrylovBasis) -> tuple[float, float]:
+def angle_without_penalty(
+    problem: Problem, basis: KrylovBasis, dtype: torch.dtype = torch.float64
+) -> tuple[float, float]:
     """Compute the degrees between CASO and CAFO at lambda1 = 0 and equal lambda2, and a bound of their error.
 
     CAFO points along g, CASO along Q^-1 g with Q = 2 lambda2 I - H. The Nystrom model gives the estimate. Its error is
     bounded through the best solution inside the basis, whose exact residual costs no further product.
+
+    Args:
+        problem: g, lambda2 and the bounds of the spectrum.
+        basis: what is known of H.
+        dtype: the precision of the maps.
     """
     g = problem.gradient
     if not bool(g.any()):
         return 0.0, 0.0
-    estimate = degrees_between(NystromModel(problem, basis).dense(), g)
+    estimate = degrees_between(NystromModel(problem, basis, dtype=dtype).dense(), g)
     matrix = 2 * problem.lambda2 * identity(basis.vectors) - basis.projected()
     weights = torch.linalg.solve(matrix, basis.vectors @ g)
     inside = weights @ basis.vectors

@@ -56,7 +56,7 @@ class Elementwise(AtInputs):
 
     Attributes:
         slope: F'(a).
-        value: a itself, where F is curved.
+        value: a itself, where F is curved. None after the last bend.
         second: computes F'' from a. None: F is linear on either side of its kinks.
     """
 
@@ -85,6 +85,10 @@ class Elementwise(AtInputs):
         assert self.value is not None
         weights = self.second(self.value).mul_(adjoint)
         return lambda a: (by_row(by_direction(a, len(weights)) * weights),)
+
+    def bent(self) -> Step:
+        """Leave out the value."""
+        return replace(self, value=None)
 
 
 @dataclass(eq=False)

@@ -34,6 +34,11 @@ def by_direction(tangent: Tensor, rows: int) -> Tensor:
     return tangent.view(-1, rows, *tangent.shape[1:])
 
 
+def own(tensor: Tensor) -> Tensor:
+    """Copy a view of a larger tensor, so that keeping it does not keep the larger one."""
+    return tensor.clone() if tensor.untyped_storage().nbytes() > tensor.nbytes else tensor
+
+
 def by_row(tangent: Tensor) -> Tensor:
     """Undo `by_direction`: dimension 0 runs over the rows of all directions again."""
     result = tangent.flatten(0, 1)
@@ -75,6 +80,10 @@ class Step:
     def bend(self, adjoint: Tensor) -> Bend:
         """Return how the transpose, applied to this adjoint of the result, changes as the step's inputs move."""
         raise NotImplementedError
+
+    def bent(self) -> Step:
+        """Return the step without what only `bend` needs, so that memory is freed."""
+        return self
 
     def tensors(self) -> list[Tensor]:
         """List the tensors that the step holds."""

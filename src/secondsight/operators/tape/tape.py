@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Bend, Step, layout
+from secondsight.devices import policy
+from secondsight.operators.tape.linear_steps import Bend, Step, layout, own
 
 PASS_MEMORY = 2**28
 """Bytes that the tangents of several directions may take in one pass: a quarter of a gigabyte beside the network."""
@@ -94,7 +95,7 @@ class Tape:
     @property
     def curved_directions(self) -> int:
         """The same where the tangents of curved steps are kept."""
-        return max(1, min(DIRECTIONS, PASS_MEMORY // (self.peak + self.kept)))
+        return max(1, min(DIRECTIONS, policy(self.logits.device).curved_pass // (self.peak + self.kept)))
 
     def _peak(self, sizes: list[int]) -> int:
         """Find the most bytes of tangents that one direction needs at a time."""
@@ -132,7 +133,7 @@ class Tape:
                 del live[slot]
             live[node.output] = result, owned and node.output not in keeps
             if kept is not None and node.output in keeps:
-                kept[node.output] = result
+                kept[node.output] = own(result)
         return live[self.output][0].reshape(len(v), *self.logits.shape)
 
     @torch.no_grad()
@@ -161,14 +162,20 @@ class Tape:
         return live[0][0].reshape(len(u), *self.shape)
 
     @torch.no_grad()
-    def bends(self, u: Tensor) -> dict[int, Bend]:
-        """Send the adjoint u (n, classes) of the logits back, and collect the bend of each curved step."""
+    def bends(self, u: Tensor, last: bool = False) -> dict[int, Bend]:
+        """Send the adjoint u (n, classes) of the logits back, and collect the bend of each curved step.
+
+        Args:
+            u: the adjoint.
+            last: whether no other adjoint follows, and the tape is never joined, so that memory can be freed.
+        """
         found: dict[int, Bend] = {}
         live = {self.output: (u, False)}
         for node in reversed(self.nodes):
             adjoint, may_overwrite = live.pop(node.output)
             if node.step.curved:
                 found[node.output], may_overwrite = node.step.bend(adjoint), False
+                node.step = node.step.bent() if last else node.step
             for slot, part in zip(node.inputs, node.step.transpose(may_overwrite, adjoint), strict=True):
                 # Parts may share memory with the adjoint, which a bend may hold.
                 live[slot] = _sum(live[slot], (part, False)) if slot in live else (part, False)

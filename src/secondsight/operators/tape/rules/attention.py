@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from secondsight.operators.tape.curved_steps import MatrixProducts, Multiply, Norm, Normalise, Quotient, Softmax
-from secondsight.operators.tape.linear_steps import FixedMatrices, Product, layout
+from secondsight.operators.tape.linear_steps import FixedMatrices, Product, layout, own
 from secondsight.operators.tape.placement import Placement
 from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
 
@@ -53,7 +53,7 @@ def _norm(
 def _bmm(call: Call, a: Tensor, b: Tensor) -> Outcome:
     if call.depends(a) and call.depends(b):
         first = call.placement.first
-        return None if call.placement.axis else MatrixProducts(first(a.detach()), first(b.detach()))
+        return None if call.placement.axis else MatrixProducts(own(first(a.detach())), own(first(b.detach())))
     fixed, along = (b, 2) if call.depends(a) else (a, 1)
     matrices = None if call.placement.mixes(along) else _of_each_input(call.placement, fixed.detach())
     if matrices is None:
