@@ -42,6 +42,23 @@ def test_sums_of_active_entries_are_those_of_all_entries(seed: int) -> None:
             guesses[(1.1 - share) * largest] = delta
 
 
+@pytest.mark.parametrize("is_indefinite", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_float32_factor_moves_maps_by_float32_rounding(seed: int, is_indefinite: bool) -> None:
+    problem, basis = _indefinite_problem(seed) if is_indefinite else _problem(seed)
+    exact, rounded = NystromModel(problem, basis), NystromModel(problem, basis, dtype=torch.float32)
+    assert rounded.factor.dtype == torch.float32
+    assert (rounded.middle is None) != is_indefinite
+    largest = float(problem.gradient.abs().max())
+    assert not rounded.solve(largest).delta.any()
+    for share in (0.9, 0.5, 0.2, 0.01):
+        wanted, found = exact.solve(share * largest), rounded.solve(share * largest)
+        size = float(wanted.delta.abs().max())
+        torch.testing.assert_close(found.delta, wanted.delta, rtol=0, atol=1e-5 * size)
+        assert found.quadratic == pytest.approx(wanted.quadratic, rel=1e-5)
+    torch.testing.assert_close(rounded.dense(), exact.dense(), rtol=0, atol=1e-5 * largest)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_interpolant_of_a_krylov_space_has_few_rows_outside(seed: int) -> None:
     """Residuals of Ritz vectors leave two parts outside, however much the products are rounded."""
@@ -73,12 +90,8 @@ def test_interpolant_is_the_hessian_less_what_products_have_not_shown(seed: int,
 @pytest.mark.parametrize("seed", range(8))
 def test_maps_of_an_indefinite_model_are_optimal(seed: int) -> None:
     """D is optimal for H - PHP where its subgradient says so, and D'HD is not below its bound."""
-    h, g = _indefinite(seed), _normal(SIZE, seed=seed)
-    ends = torch.linalg.eigvalsh(h)
-    basis = KrylovBasis(g)
-    rows = basis.new_directions(torch.cat([g[None], _normal(6, SIZE, seed=300 + seed)]))
-    basis.append(rows, rows @ h)
-    problem = Problem(g, L1(), 0.6 * float(ends[-1]), float(ends[-1]), -float(ends[0]))
+    problem, basis = _indefinite_problem(seed)
+    h, g = _indefinite(seed), problem.gradient
     model = NystromModel(problem, basis)
     assert model.middle is not None
     assert model.a == 2 * problem.lambda2
@@ -129,6 +142,15 @@ def test_search_that_fails_is_left_to_the_shifted_model(monkeypatch: pytest.Monk
 def _indefinite(seed: int) -> Tensor:
     root = _normal(SIZE, SIZE, seed=400 + seed)
     return (root + root.T) / 2
+
+
+def _indefinite_problem(seed: int) -> tuple[Problem, KrylovBasis]:
+    h, g = _indefinite(seed), _normal(SIZE, seed=seed)
+    ends = torch.linalg.eigvalsh(h)
+    basis = KrylovBasis(g)
+    rows = basis.new_directions(torch.cat([g[None], _normal(6, SIZE, seed=300 + seed)]))
+    basis.append(rows, rows @ h)
+    return Problem(g, L1(), 0.6 * float(ends[-1]), float(ends[-1]), -float(ends[0])), basis
 
 
 def _problem(seed: int) -> tuple[Problem, KrylovBasis]:

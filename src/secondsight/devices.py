@@ -19,8 +19,8 @@ class DevicePolicy(NamedTuple):
         pointwise_products: whether convolutions by kernels of one pixel are products of matrices, faster on the CPU.
         computes_here: whether the thread that asks for a pass also computes it, so that its own time tells how busy the
             machine is, and several threads may solve several inputs.
-        curved_pass: bytes that the tangents of several directions may take in one pass that keeps those of curved steps.
-            On the CPU, a second direction in the pass of a large network saves a twentieth of its time at most.
+        curved_pass: bytes of tangents, those of all directions together, in a pass that keeps the tangents of curved
+            steps. On the CPU, a second direction in a pass saves a tenth of the time of a large network at most.
     """
 
     channels_last: bool
