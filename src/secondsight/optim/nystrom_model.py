@@ -67,7 +67,7 @@ class NystromModel:
             problem: g, the penalty, lambda2 and the bounds of the spectrum.
             basis: what is known of H.
             guesses: maps by lambda1 to start from, of a smaller basis.
-            dtype: the precision of the maps, and of U. Where blocks have several entries, U is float64 in any case, because
+            dtype: the precision of the maps, and of U. Where blocks have several entries, U is float64 in any case: there
                 the line search compares sums over all entries.
             shifted: whether to take the Nystrom approximation of H + shift I in any case.
         """
