@@ -8,7 +8,7 @@ from torch import Tensor
 
 from secondsight.optim import nystrom_model
 from secondsight.optim.krylov_basis import KrylovBasis
-from secondsight.optim.nystrom_model import NystromModel
+from secondsight.optim.nystrom_model import NystromModel, dense_map
 from secondsight.optim.penalties import L1
 from secondsight.optim.problem import Problem
 from secondsight.optim.semismooth_newton import WholeThreshold, semismooth_newton
@@ -56,7 +56,16 @@ def test_float32_factor_moves_maps_by_float32_rounding(seed: int, is_indefinite:
         size = float(wanted.delta.abs().max())
         torch.testing.assert_close(found.delta, wanted.delta, rtol=0, atol=1e-5 * size)
         assert found.quadratic == pytest.approx(wanted.quadratic, rel=1e-5)
-    torch.testing.assert_close(rounded.dense(), exact.dense(), rtol=0, atol=1e-5 * largest)
+
+
+@pytest.mark.parametrize("is_indefinite", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_map_without_penalty_in_coordinates(seed: int, is_indefinite: bool) -> None:
+    problem, basis = _indefinite_problem(seed) if is_indefinite else _problem(seed)
+    found, g = dense_map(problem, basis)
+    rows = basis.interpolant()[0]
+    torch.testing.assert_close(g @ rows, problem.gradient)
+    torch.testing.assert_close(found @ rows, NystromModel(problem, basis).solve(0.0).delta, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -128,7 +128,7 @@ def _with_curvature(
     notes = [*solver.notes, *solver.shortfall(path.points if method.certify == "path" else [path.chosen])]
     lambda2, top_bound = solver.problem.lambda2 * unit, solver.problem.top_bound * unit
     # Before the result copies the maps of the path, because both take memory.
-    sentence = second_order(method, *angle_without_penalty(solver.problem, solver.basis, solver.dtype))
+    sentence = second_order(method, *angle_without_penalty(solver.problem, solver.basis))
     return SecondOrderExplanation(
         **build.fields(path, notes, lambda2, method.tolerance, solver.bound.name, top_bound),
         second_order=sentence,
@@ -146,4 +146,4 @@ def _second_order_at_input(surrogate: Surrogate, method: Picture) -> tuple[Secon
     assert clean.H is not None
     solver = caso_solver(clean.builder(), caso, clean.H, clean.H, clean.notes)
     solver.fix_lambda2()
-    return second_order(caso, *angle_without_penalty(solver.problem, solver.basis, solver.dtype)), clean.notes
+    return second_order(caso, *angle_without_penalty(solver.problem, solver.basis)), clean.notes

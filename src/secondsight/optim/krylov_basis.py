@@ -294,7 +294,30 @@ class KrylovBasis:
         Args:
             dtype: the precision that the rows of B are rounded to.
         """
-        matrix = self.projected()
+        _, mixing = self._outside()
+        small = self.interpolant_in_coordinates()
+        rows = self.vectors.new_empty(len(small), self.vectors.shape[1], dtype=dtype)
+        outside = mixing @ self.products - (mixing @ self.cross.T) @ self.vectors
+        rows[: len(self)], rows[len(self) :] = self.vectors, outside
+        return rows, small
+
+    def interpolant_in_coordinates(self) -> Tensor:
+        """Compute T of the interpolant alone, without long vectors."""
+        coupling, _ = self._outside()
+        below = torch.nn.functional.pad(coupling.T, (0, coupling.shape[1]))
+        return torch.cat([torch.cat([self.projected(), coupling], 1), below])
+
+    def factor_in_coordinates(self, shift: float) -> Tensor:
+        """Compute the factor's rows in coordinates: their inner products with the rows B of the interpolant."""
+        coupling, _ = self._outside()
+        return self._mixing(shift) @ torch.cat([self.projected() + shift * identity(self.cross), coupling], 1)
+
+    def _outside(self) -> tuple[Tensor, Tensor]:
+        """Find orthonormal vectors that span the parts of HV outside of span(V).
+
+        Returns:
+            The inner products of each row of HV with these vectors, and the coefficients of the vectors in these parts.
+        """
         # The inner products of the parts of HV outside of span(V). If V comes from products with H, these parts have
         # few dimensions. `cross` is taken as computed: V'HV made symmetric differs from it by rounding, and the square
         # root of that difference would look like such a part.
@@ -302,13 +325,7 @@ class KrylovBasis:
         squares, rotation = torch.linalg.eigh((gram + gram.T) / 2)
         kept = squares > (self.rounding * self.size) ** 2
         sizes, rotation = squares[kept].sqrt(), rotation[:, kept]
-        mixing = (rotation / sizes).T
-        outside = mixing @ self.products - (mixing @ self.cross.T) @ self.vectors
-        coupling = rotation * sizes
-        small = torch.cat([torch.cat([matrix, coupling], 1), torch.nn.functional.pad(coupling.T, (0, len(sizes)))])
-        rows = self.vectors.new_empty(len(small), self.vectors.shape[1], dtype=dtype)
-        rows[: len(self)], rows[len(self) :] = self.vectors, outside
-        return rows, small
+        return rotation * sizes, (rotation / sizes).T
 
     def top(self) -> tuple[float, Tensor]:
         """Compute the largest eigenvalue and unit eigenvector of the factor's U'U, for H >= 0.

@@ -41,6 +41,30 @@ class ModelMap(NamedTuple):
     quadratic: float
 
 
+def is_shifted(problem: Problem, basis: KrylovBasis) -> bool:
+    """Whether the model is the Nystrom approximation of H + shift I, also for a shift of 0: see `NystromModel`."""
+    if problem.shift == 0 or problem.fixed_shift is not None:
+        return True
+    return float(torch.linalg.eigvalsh(basis.interpolant_in_coordinates())[-1]) >= 2 * problem.lambda2
+
+
+def dense_map(problem: Problem, basis: KrylovBasis) -> tuple[Tensor, Tensor]:
+    """Compute the model's optimal map at lambda1 = 0, (aI - model)^-1 g, without long vectors.
+
+    The basis must contain g, as it does after an exploration.
+
+    Returns:
+        The map and g, in the coordinates of the interpolant's rows B.
+    """
+    if is_shifted(problem, basis):
+        factor, a = basis.factor_in_coordinates(problem.shift), problem.a
+        matrix = factor.T @ factor
+    else:
+        matrix, a = basis.interpolant_in_coordinates(), 2 * problem.lambda2
+    g = torch.nn.functional.pad(basis.vectors @ problem.gradient, (0, len(matrix) - len(basis)))
+    return torch.linalg.solve(a * identity(matrix) - matrix, g), g
+
+
 class NystromModel:
     """The problem on a Hessian of low rank that agrees with H on the basis, U'TU - shift I.
 
@@ -67,21 +91,19 @@ class NystromModel:
             problem: g, the penalty, lambda2 and the bounds of the spectrum.
             basis: what is known of H.
             guesses: maps by lambda1 to start from, of a smaller basis.
-            dtype: the precision of the maps, and of U. Where blocks have several entries, U is float64 in any case: there
-                the line search compares sums over all entries.
+            dtype: the precision of the maps, and of U. Where blocks have several entries, U is always in float64,
+                because the line search compares sums over all entries.
             shifted: whether to take the Nystrom approximation of H + shift I in any case.
         """
         self.problem, self.basis = problem, basis
         self._dtype = dtype if problem.penalty.separable else torch.float64
         self.a = problem.a
         self.middle: Tensor | None = None
-        if problem.shift == 0 or problem.fixed_shift is not None or shifted:
+        if shifted or is_shifted(problem, basis):
             self.factor = basis.factor(problem.shift, self._dtype)
         else:
             self.factor, self.middle = basis.interpolant(self._dtype)
             self.a = 2 * problem.lambda2
-            if float(torch.linalg.eigvalsh(self.middle)[-1]) >= self.a:
-                self.factor, self.middle, self.a = basis.factor(problem.shift, self._dtype), None, problem.a
         self._guesses = self._starts(guesses) if guesses else {}
         self._sums = ActiveSums(problem.gradient, self.factor)
         self._solved: list[tuple[float, Tensor]] = [(math.inf, problem.gradient.new_zeros(len(self.factor)))]
@@ -153,12 +175,6 @@ class NystromModel:
         share, y_before = min(1.0, (near - lambda1) / (far - near)), self._ys.get(far)
         y = None if y is None or y_before is None else torch.lerp(y, y_before, -share)
         return z + (z - before) * share, y
-
-    def dense(self) -> Tensor:
-        """Compute a times the model's optimal map at lambda1 = 0: g + U'Tz with (aI - UU'T) z = Ug."""
-        products = inner_products(self.factor, self.factor).double() if self.middle is None else self.middle
-        pull = (self.factor @ self.problem.gradient.to(self.factor)).double()
-        return self._moved(torch.linalg.solve(self.a * identity(products) - products, pull))
 
     def _moved(self, z: Tensor) -> Tensor:
         """Compute g + U'Tz."""

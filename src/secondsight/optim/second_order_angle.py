@@ -8,14 +8,12 @@ import torch
 from torch import Tensor
 
 from secondsight.optim.krylov_basis import KrylovBasis
-from secondsight.optim.nystrom_model import NystromModel
+from secondsight.optim.nystrom_model import dense_map
 from secondsight.optim.problem import Problem
 from secondsight.optim.small_matrices import identity
 
 
-def angle_without_penalty(
-    problem: Problem, basis: KrylovBasis, dtype: torch.dtype = torch.float64
-) -> tuple[float, float]:
+def angle_without_penalty(problem: Problem, basis: KrylovBasis) -> tuple[float, float]:
     """Compute the degrees between CASO and CAFO at lambda1 = 0 and equal lambda2, and a bound of their error.
 
     CAFO points along g, CASO along Q^-1 g with Q = 2 lambda2 I - H. The Nystrom model gives the estimate. Its error is
@@ -23,22 +21,23 @@ def angle_without_penalty(
 
     Args:
         problem: g, lambda2 and the bounds of the spectrum.
-        basis: what is known of H.
-        dtype: the precision of the maps.
+        basis: what is known of H. It must contain g.
     """
     g = problem.gradient
     if not bool(g.any()):
         return 0.0, 0.0
-    estimate = degrees_between(NystromModel(problem, basis, dtype=dtype).dense(), g)
-    matrix = 2 * problem.lambda2 * identity(basis.vectors) - basis.projected()
-    weights = torch.linalg.solve(matrix, basis.vectors @ g)
-    inside = weights @ basis.vectors
-    residual = g - 2 * problem.lambda2 * inside + weights @ basis.products
-    if problem.mu <= 0 or not bool(inside.any()):
+    estimate = degrees_between(*dense_map(problem, basis))
+    inside = basis.vectors @ g
+    weights = torch.linalg.solve(2 * problem.lambda2 * identity(basis.cross) - basis.projected(), inside)
+    if problem.mu <= 0 or not bool(weights.any()):
         return estimate, 180.0
-    share = float(residual.norm() / (problem.mu * inside.norm()))
+    # The residual is the sum of V'rest and (HV)'weights. Its length comes from inner products, so it is accurate to
+    # some 1e-8 of the map's.
+    rest = inside - 2 * problem.lambda2 * weights
+    square = rest @ (rest + 2 * basis.cross @ weights) + weights @ basis.squares @ weights
+    share = math.sqrt(max(0.0, float(square))) / (problem.mu * float(weights.norm()))
     radius = math.degrees(math.asin(share)) if share < 1 else 180.0
-    return estimate, min(180.0, abs(estimate - degrees_between(inside, g)) + radius)
+    return estimate, min(180.0, abs(estimate - degrees_between(weights, inside)) + radius)
 
 
 def degrees_between(u: Tensor, v: Tensor) -> float:
