@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from secondsight.model.derivatives import derivatives
-from secondsight.operators.loss_hessian import LossHessian
+from secondsight.operators.loss_hessian import LossHessian, over_inputs
 
 
 class ExactHessian(LossHessian):
@@ -23,7 +23,7 @@ class ExactHessian(LossHessian):
     def times_rows(self, rows: Tensor) -> Tensor:
         """Multiply H with each row: on a tape, else by backward passes through the gradient and through the logits."""
         if self.shareable:
-            return torch.cat([self._curved(some[:, None]).mean(1) for some in rows.split(self.directions)])
+            return torch.cat([over_inputs(self._curved(some[:, None])) for some in rows.split(self.directions)])
         return torch.stack([self._times(row) for row in rows])
 
     def times_own_rows(self, rows: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from secondsight.operators.loss_hessian import LossHessian
+from secondsight.operators.loss_hessian import LossHessian, over_inputs
 
 
 class GaussNewton(LossHessian):
@@ -22,7 +22,7 @@ class GaussNewton(LossHessian):
 
     def times_rows(self, rows: Tensor) -> Tensor:
         """Compute W (diag p - pp') W'v for each row v, averaged over the inputs."""
-        return torch.cat([self._times(some[:, None]).mean(1) for some in rows.split(self.directions)])
+        return torch.cat([over_inputs(self._times(some[:, None])) for some in rows.split(self.directions)])
 
     def times_own_rows(self, rows: Tensor) -> Tensor:
         """Multiply the H of each input with its own row, without averaging."""

@@ -81,3 +81,8 @@ class LossHessian(SymmetricOperator):
     def factor_blocks(self) -> Iterator[Tensor] | None:
         """Iterate over the columns of B with H = BB', some at a time, as rows. None: H has no such factor."""
         return None
+
+
+def over_inputs(products: Tensor) -> Tensor:
+    """Average products (k, n, d) over the n inputs."""
+    return products[:, 0] if products.shape[1] == 1 else products.mean(1)

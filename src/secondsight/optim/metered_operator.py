@@ -50,11 +50,13 @@ class MeteredOperator(SymmetricOperator):
 
     def times_rows(self, rows: Tensor) -> Tensor:
         """Multiply H with each row, and count the rows that are not zero."""
-        products = torch.zeros_like(rows)
         filled = rows.any(1)
-        if bool(filled.any()):
-            products[filled] = self.operator.times_rows(rows[filled]) / self.unit
-            self.taken += int(filled.sum())
-            if self.report is not None:
-                self.report(self.taken)
-        return products
+        count = int(filled.sum())
+        if count == 0:
+            return torch.zeros_like(rows)
+        # Picking rows copies them.
+        products = self.operator.times_rows(rows if count == len(rows) else rows[filled]) / self.unit
+        self.taken += count
+        if self.report is not None:
+            self.report(self.taken)
+        return products if count == len(rows) else torch.zeros_like(rows).masked_scatter_(filled[:, None], products)
