@@ -141,7 +141,22 @@ def widened(x: Tensor) -> Tensor:
     return torch.cat([y.relu(), y], -1)
 
 
+def stacked(x: Tensor) -> Tensor:
+    """Tokens stacked before, among and behind the dimensions, also with a constant, and taken apart again."""
+    y = torch.stack([x.relu(), normal(*x.shape, seed=3), x])
+    z = torch.stack([y[0] * 2, y[2]], 2).relu().flatten(2)
+    return torch.stack([z, -z], -1)[..., 1] + torch.stack([y, y.relu()], 1).sum(1)[2].repeat(1, 1, 2)
+
+
+def twin_overwritten(x: Tensor) -> Tensor:
+    """A slice of everything, and a permutation, have the memory of what was there before. That is not used again."""
+    y = (x * 2)[:, :4]
+    y += x.relu()
+    return functional.relu_((y - 1).T).T
+
+
 MATRICES = normal(3, 4, 2, seed=4)
+PLACES = torch.tensor([2, 0, 2])
 CONVOLUTION = module(nn.Conv2d(3, 4, 3))
 LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "identity": (lambda x: x, (4,)),
@@ -182,6 +197,12 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "max-pool-overlapping": (nn.MaxPool2d(3, 1, dilation=2, ceil_mode=True), (2, 6, 6)),
     "max-pool-1d": (nn.MaxPool1d(2), (2, 6)),
     "adaptive-max-pool": (nn.AdaptiveMaxPool2d((2, 3)), (2, 5, 5)),
+    "amax": (lambda x: x.amax((1, -1)) - x.amin(2, keepdim=True).sum((1, 2, 3))[:, None], (2, 3, 4)),
+    "amax-shared-by-equals": (lambda x: torch.cat([x, x, x.relu()], 1).amax(1), (3, 4)),
+    "amax-of-parts": (lambda x: x.flatten(0, 1).amax(1).view(len(x), -1), (3, 4)),
+    "amax-behind-tokens": (behind(lambda x: x.amax(2, keepdim=True) * 2 + x.relu()), (3, 4)),
+    "largest": (lambda x: x.max(1)[0] - x.min(-1, keepdim=True)[0].flatten(1), (3, 3)),
+    "largest-of-equals": (lambda x: torch.cat([x, x], 1).max(1).values, (3, 4)),
     "average-pool": (nn.AvgPool2d(3, 2, padding=1), (2, 6, 5)),
     "adaptive-average-pool": (nn.AdaptiveAvgPool2d((2, 3)), (2, 5, 5)),
     "global-average-pool": (nn.AdaptiveAvgPool2d(1), (2, 5, 5)),
@@ -198,6 +219,7 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "spread": (lambda x: x.mean(2, keepdim=True).relu() + x - x.mean(1, keepdim=True), (3, 4)),
     "residual-in-place": (residual, (5,)),
     "many-in-place": (hooked, (5,)),
+    "twin-in-place": (twin_overwritten, (4,)),
     "shared": (twice(module(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))), (4,)),
     "shared-in-place": (twice(module(nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True)))), (4,)),
     "shuffle": (shuffled, (4, 2, 3)),
@@ -209,6 +231,23 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "slice": (lambda x: x[:, 1:, ::2], (3, 5)),
     "select": (lambda x: x[:, 1] - x[..., -1:].squeeze(2)[:, :1], (3, 5)),
     "split": (lambda x: x.split([1, 2], 1)[1] * 2 + x.split(2, 1)[0], (3, 2)),
+    "stack": (stacked, (3, 4)),
+    "stack-of-itself": (lambda x: torch.stack([x, x]).relu().sum(0), (4,)),
+    "stack-behind-tokens": (behind(stacked), (3, 4)),
+    "stack-in-one-dimension": (
+        lambda x: torch.stack([x.transpose(0, 1).flatten(0, 1).relu()] * 2)[1].view(3, -1, 4).transpose(0, 1),
+        (3, 4),
+    ),
+    "repeat": (lambda x: x.repeat(1, 2, 3).relu() * normal(6, 6), (3, 2)),
+    "repeat-behind-tokens": (behind(lambda x: x.repeat(2, 1, 1).relu()), (3, 2)),
+    "indexed": (lambda x: x[:, PLACES].relu() - x[:, :, PLACES], (3, 3)),
+    "indexed-tokens": (behind(lambda x: x[PLACES].relu()), (3, 4)),
+    "windows": (lambda x: x.unfold(1, 3, 2).unfold(2, 2, 1).relu().flatten(2), (7, 3)),
+    "patches": (lambda x: functional.unfold(x, (2, 3), padding=1, stride=2).relu(), (2, 4, 5)),
+    "patches-put-back": (
+        lambda x: functional.fold(functional.unfold(x, 3, padding=1).relu(), (4, 5), 3, padding=1),
+        (2, 4, 5),
+    ),
     "permute": (lambda x: x.permute(0, 3, 1, 2).relu(), (2, 3, 4)),
     "transpose": (lambda x: x.transpose(1, -1).contiguous().view(len(x), -1), (2, 3)),
     "shape-in-place": (lambda x: (x * 1).unsqueeze_(1).squeeze_(1).t_().relu().t(), (4,)),
@@ -216,6 +255,7 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "flat-batch": (lambda x: x.reshape(-1, 2).relu().reshape(len(x), -1), (3, 2)),
     "vector": (lambda x: x.view(-1).relu().view(x.shape), (3, 2)),
     "upsample": (lambda x: functional.interpolate(x, scale_factor=2), (2, 3, 3)),
+    "bicubic": (lambda x: functional.interpolate(x, (5, 4), mode="bicubic"), (2, 3, 3)),
     "bilinear": (lambda x: functional.interpolate(x, (5, 4), mode="bilinear"), (2, 3, 3)),
     "dropout": (module(nn.Dropout(0.5)), (4,)),
     "unused": (lambda x: (x.relu() * 3, x.clamp(0, 1))[1], (4,)),
@@ -454,7 +494,6 @@ UNKNOWN: dict[str, Layer] = {
     "sine": torch.sin,
     "softmax-over-inputs": lambda x: x.softmax(0),
     "product-of-other-shapes": lambda x: x[:, :1, None] * x,
-    "quotient": lambda x: 1 / (x * x + 1),
     "absolute": torch.abs,
     "norm-of-nothing": lambda x: x + torch.linalg.vector_norm(x * 0, dim=1, keepdim=True),
     "norm-of-another-order": lambda x: x + torch.linalg.vector_norm(x, 1, dim=1, keepdim=True),
@@ -464,7 +503,17 @@ UNKNOWN: dict[str, Layer] = {
     "norm-over-tokens": lambda x: (x.T + x.T.norm(dim=0)).T,
     "added-product": lambda x: torch.addcmul(normal(4), x, x.relu()),
     "added-to": lambda x: torch.addcmul(x, normal(4), normal(4)),
-    "quotient-in-place": lambda x: (x * 1).div_(x.exp()),
+    "variance-over-inputs": lambda x: x - x.var(0),
+    "variance-over-inputs-behind": lambda x: x - x.T.var(1),
+    "amax-over-inputs": lambda x: x - x.amax(0),
+    "amax-over-inputs-behind": lambda x: x - x.T.amax(1),
+    "amax-of-everything": lambda x: x - x.amax(),
+    "largest-over-inputs": lambda x: x - x.max(0)[0],
+    "inputs-repeated": lambda x: x.repeat(2, 1)[: len(x)],
+    "inputs-repeated-before": lambda x: x.repeat(2, 1, 1)[1],
+    "inputs-indexed": lambda x: x[torch.tensor([1, 0])],
+    "indexed-twice": lambda x: x[:, :, None][:, PLACES, torch.tensor([0, 0, 0])],
+    "windows-of-inputs": lambda x: x.unfold(0, 1, 1)[..., 0],
     "weights-from-the-input": lambda x: functional.linear(normal(2, 4), x.relu()).T,
     "custom-function": Rounded.apply,
     "no-grad-inside": without_gradient,

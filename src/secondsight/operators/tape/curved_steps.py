@@ -159,20 +159,16 @@ def summed(spread: tuple[list[int], list[int]], *parts: Tensor) -> tuple[Tensor,
 
 
 @dataclass(eq=False)
-class Norm(AtInputs):
-    """y = |a|, the square root of a sum of squares.
+class WeightedSum(AtInputs):
+    """y = <u, a>, a sum along some dimensions with fixed weights, such as the choice of the largest entry.
 
     Attributes:
-        u: a / |a|.
-        inverse: 1 / |a|, with a length of 1 in the dimensions that are summed.
-        dims: these dimensions, counted from the end of a.
+        u: the weights.
+        dims: the dimensions, counted from the end of a.
         shape: the shape of a row of the result.
     """
 
-    curved = True
-
     u: Tensor
-    inverse: Tensor
     dims: list[int]
     shape: tuple[int, ...]
 
@@ -182,7 +178,31 @@ class Norm(AtInputs):
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """u ybar."""
-        return (by_row(self.u * cotangent.reshape(-1, *self.inverse.shape)),)
+        return (by_row(self.u * self._spread(cotangent)),)
+
+    def _along(self, values: Tensor) -> Tensor:
+        return (self.u * values).sum(self.dims, keepdim=True)
+
+    def _spread(self, sums: Tensor) -> Tensor:
+        """View sums with a dimension for the directions, and with a length of 1 in the dimensions of the sum."""
+        lengths = list(self.u.shape)
+        for dim in self.dims:
+            lengths[dim] = 1
+        return sums.reshape(-1, *lengths)
+
+
+@dataclass(eq=False)
+class Norm(WeightedSum):
+    """y = |a|, the square root of a sum of squares.
+
+    Attributes:
+        u: a / |a|.
+        inverse: 1 / |a|, with a length of 1 in the dimensions that are summed.
+    """
+
+    curved = True
+
+    inverse: Tensor
 
     def bend(self, adjoint: Tensor) -> Bend:
         """(a' - u <u, a'>) ybar / |a|."""
@@ -194,8 +214,29 @@ class Norm(AtInputs):
 
         return bent
 
-    def _along(self, values: Tensor) -> Tensor:
-        return (self.u * values).sum(self.dims, keepdim=True)
+
+@dataclass(eq=False)
+class Variance(WeightedSum):
+    """y = factor |a - mean|^2 / 2.
+
+    Attributes:
+        u: factor (a - mean).
+        factor: 2 / (the number of entries, perhaps less 1).
+    """
+
+    curved = True
+
+    factor: float
+
+    def bend(self, adjoint: Tensor) -> Bend:
+        """factor (a' - mean a') ybar."""
+        weights = self._spread(adjoint) * self.factor
+
+        def bent(a: Tensor) -> tuple[Tensor, ...]:
+            tangent = by_direction(a, len(self.u))
+            return (by_row((tangent - tangent.mean(self.dims, keepdim=True)).mul_(weights)),)
+
+        return bent
 
 
 @dataclass(eq=False)

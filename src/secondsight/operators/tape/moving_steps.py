@@ -81,6 +81,27 @@ class Cat(Step):
 
 
 @dataclass(eq=False)
+class Stack(Cat):
+    """Pieces of one shape, stacked: joined along a dimension that is new.
+
+    Attributes:
+        before: the shape of a row of a piece.
+        widened: the shape of a row of a piece with the new dimension, of length 1.
+    """
+
+    before: tuple[int, ...]
+    widened: tuple[int, ...]
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """Give each tangent the new dimension, and join them."""
+        return super().forward(False, *(tangent.reshape(-1, *self.widened) for tangent in tangents))
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Cut the cotangent into pieces, and take the new dimension away."""
+        return tuple(piece.reshape(-1, *self.before) for piece in super().transpose(False, cotangent))
+
+
+@dataclass(eq=False)
 class ByAutograd(Step):
     """Any other linear operation. Autograd transposes it."""
 
@@ -118,6 +139,13 @@ class OnEach(Step):
         """Let autograd transpose the operation."""
         each = _transposed(self.function, self.before, cotangent.reshape(-1, *self.after))
         return (each.reshape(-1, *self.before[1:]),)
+
+
+@dataclass(eq=False)
+class Pick(OnEach):
+    """Entries that a fixed index picks. Tapes with other indices are not joined."""
+
+    index: Tensor
 
 
 def _transposed(function: Callable[[Tensor], Tensor], shape: tuple[int, ...], cotangent: Tensor) -> Tensor:

@@ -54,6 +54,7 @@ class Recorder(TorchDispatchMode):
     Attributes:
         slots: the number of the tangent of each living tensor that depends on x.
         placements: where these tensors count the inputs.
+        outdated: those of them whose memory was written to by way of another tensor. What they hold now is not known.
         unknown: the first operation that has no rule.
     """
 
@@ -64,6 +65,7 @@ class Recorder(TorchDispatchMode):
         # Detached values are not followed, so they may carry one input to another.
         self.constant = {f"aten.{name}" for name in CONSTANT if not (independent and name == DETACH)}
         self.slots, self.placements = WeakIdKeyDictionary(), WeakIdKeyDictionary()
+        self.outdated = WeakIdKeyDictionary()
         self.slots[x], self.placements[x] = 0, Placement(len(x))
         self.nodes: list[Node] = []
         self.sizes = [x.nbytes]
@@ -86,10 +88,12 @@ class Recorder(TorchDispatchMode):
 
     def _understood(self, call: Call) -> bool:
         """Run the operation, and write down its step if it has a rule that holds here."""
-        if any(self._is_shared(tensor) for tensor in call.written):
+        if any(self._is_needed(tensor) for tensor in call.written):
             return False
         if not call.inputs:
             return True
+        if any(tensor in self.outdated for tensor in call.inputs):
+            return False
         if call.written and not (len(call.written) == 1 and call.depends(call.written[0])):
             return False
         # Without gradients, as in the forward of a torch.autograd.Function, autograd sees another dependence or none.
@@ -97,6 +101,8 @@ class Recorder(TorchDispatchMode):
             return not call.written and call.name in self.constant
         if any(self.placements[tensor] != call.placement for tensor in call.inputs):
             return False
+        for other in (other for written in call.written for other in self._sharing(written)):
+            self.outdated[other] = True
         # These are read before the rule runs the operation, which may overwrite the inputs.
         before = [call.placement.of_one(tensor.shape) for tensor in call.inputs]
         slots = tuple(self.slots[tensor] for tensor in call.inputs)
@@ -131,15 +137,21 @@ class Recorder(TorchDispatchMode):
         alike = result.dtype == self.x.dtype and result.device == self.x.device
         return alike and self.placements[result].fits(result.shape)
 
-    def _is_shared(self, tensor: Tensor) -> bool:
-        """Whether overwriting this tensor would change another one that matters."""
-        memory = memory_of(tensor)
-        others = (other for other in self.slots.keys() if other is not tensor)  # noqa: SIM118
-        return memory in self.held or any(memory_of(other) == memory for other in others)
+    def _is_needed(self, written: Tensor) -> bool:
+        """Whether a step holds this memory, or a tensor that depends on x has it although this one does not."""
+        return memory_of(written) in self.held or (written not in self.slots and bool(self._sharing(written)))
+
+    def _sharing(self, written: Tensor) -> list[Tensor]:
+        """List the other tensors with this memory that depend on x, such as the tensor of which this one is a view."""
+        memory = memory_of(written)
+        others = (other for other in self.slots.keys() if other is not written)  # noqa: SIM118
+        return [other for other in others if memory_of(other) == memory]
 
     def tape(self, logits: object) -> Tape | None:
         """Make the tape that ends in the logits. None: an operation had no rule."""
         if self.unknown or not isinstance(logits, Tensor) or logits not in self.slots:
+            return None
+        if logits in self.outdated:
             return None
         if logits.ndim != 2 or len(logits) != len(self.x) or not self.placements[logits].is_first:
             return None

@@ -7,6 +7,7 @@ from secondsight.operators.tape.rules import (
     curved_activations,
     layers,
     pooling,
+    reductions,
     shapes,
 )
 from secondsight.operators.tape.rules.registry import RULES, Call, Outcome, Placed
@@ -25,5 +26,6 @@ __all__ = [
     "curved_activations",
     "layers",
     "pooling",
+    "reductions",
     "shapes",
 ]

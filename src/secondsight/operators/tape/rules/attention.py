@@ -1,4 +1,4 @@
-"""Products and quotients of two activations, softmax and norms: attention, gates, layer and group norm."""
+"""Products and quotients of two activations, softmax, and layers that normalise: attention, gates."""
 
 from __future__ import annotations
 
@@ -6,47 +6,31 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from secondsight.operators.tape.curved_steps import MatrixProducts, Multiply, Norm, Normalise, Quotient, Softmax
-from secondsight.operators.tape.linear_steps import FixedMatrices, Product, layout, own
+from secondsight.operators.tape.curved_steps import MatrixProducts, Multiply, Normalise, Quotient, Softmax
+from secondsight.operators.tape.linear_steps import FixedMatrices, Product, own
 from secondsight.operators.tape.placement import Placement
-from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
+from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
 def products(call: Call, a: Tensor, b: Tensor) -> Outcome:
-    """Make the step of a b, where both depend on x. None: their tangents do not fit together, or a is overwritten."""
+    """Make the step of a b, where both depend on x. None: their tangents do not fit together."""
+    a, b = _before(call, a), _before(call, b)
     spread = call.spread()
-    return None if spread is None or call.written else Multiply(_laid_out(call, a), _laid_out(call, b), spread)
+    return None if spread is None else Multiply(call.laid_out(a), call.laid_out(b), spread)
 
 
 def quotients(call: Call, a: Tensor, b: Tensor) -> Outcome:
-    """Make the step of a / b, where both depend on x. None: their tangents do not fit together, or a is overwritten."""
+    """Make the step of a / b, where both depend on x. None: their tangents do not fit together."""
+    b = _before(call, b)
     spread = call.spread()
-    if spread is None or call.written:
-        return None
-    return Quotient(_laid_out(call, call.result), _laid_out(call, b), spread)
+    return None if spread is None else Quotient(call.laid_out(call.result), call.laid_out(b), spread)
 
 
-def _laid_out(call: Call, values: Tensor) -> Tensor:
-    """Bring values into the order and layout of tangents: a product of two layouts is slow, as are steps after it."""
-    return call.placement.first(values.detach()).contiguous(memory_format=layout(values))
-
-
-@rule("linalg_vector_norm.default", anywhere=True)
-def _norm(
-    call: Call, x: Tensor, order: float = 2, dims: list[int] | None = None, keepdim: bool = False, **named: Any
-) -> Outcome:
-    dims = [dim % x.ndim for dim in dims or []]
-    if order != 2 or not dims or 0 in dims or any(map(call.placement.mixes, dims)):
-        return None
-    placement = call.placement if keepdim else call.placement.without(dims)
-    a, from_end = _laid_out(call, x), [dim - x.ndim for dim in dims]
-    inverse = 1 / a.norm(dim=from_end, keepdim=True)
-    if not bool(torch.isfinite(inverse).all()):
-        return None
-    return Placed([Norm(a * inverse, inverse, from_end, placement.of_one(call.result.shape)[1:])], placement)
+def _before(call: Call, values: Tensor) -> Tensor:
+    """Copy values if the operation overwrites one of its arguments, which may be these."""
+    return values.detach().clone() if call.written else values
 
 
 @rule("bmm.default", only_first=False, anywhere=True)

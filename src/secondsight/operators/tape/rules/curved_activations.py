@@ -70,6 +70,21 @@ def _pow(call: Call, x: Tensor, exponent: float) -> Outcome:
     return _curved(call, x, slope, lambda a: a.pow(exponent)) if bool(torch.isfinite(slope).all()) else None
 
 
+@elementwise("sqrt.default")
+def _sqrt(call: Call, x: Tensor) -> Outcome:
+    return _pow(call, x, 0.5)
+
+
+@elementwise("rsqrt.default")
+def _rsqrt(call: Call, x: Tensor) -> Outcome:
+    return _pow(call, x, -0.5)
+
+
+@elementwise("reciprocal.default")
+def _reciprocal(call: Call, x: Tensor) -> Outcome:
+    return _pow(call, x, -1.0)
+
+
 @elementwise("hardswish.default")
 def _hardswish(call: Call, x: Tensor) -> Outcome:
     slope = aten.hardswish_backward(torch.ones_like(x), x)

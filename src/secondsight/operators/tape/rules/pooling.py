@@ -1,4 +1,4 @@
-"""Pooling, padding, resizing, means and sums."""
+"""Pooling, padding, resizing, and patches of planes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Gather
 from secondsight.operators.tape.moving_steps import Pad
-from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
+from secondsight.operators.tape.rules.registry import Call, Outcome, rule
 
 
 @rule("max_pool2d_with_indices.default", "adaptive_max_pool2d.default")
@@ -26,6 +26,10 @@ def _max_pool(call: Call, x: Tensor, *settings: Any) -> Outcome:
     "upsample_nearest2d.vec",
     "upsample_bilinear2d.default",
     "upsample_bilinear2d.vec",
+    "upsample_bicubic2d.default",
+    "upsample_bicubic2d.vec",
+    "im2col.default",
+    "col2im.default",
     "reflection_pad2d.default",
     "replication_pad2d.default",
 )
@@ -38,13 +42,3 @@ def _pad(call: Call, x: Tensor, widths: list[int], value: float = 0.0) -> Outcom
     if not any(widths):
         return "same"
     return Pad(list(widths)) if len(widths) < 2 * x.ndim else None
-
-
-@rule("mean.dim", "sum.dim_IntList", anywhere=True)
-def _mean(call: Call, x: Tensor, dims: list[int] | None, keepdim: bool = False, *, dtype: Any = None) -> Outcome:
-    dims = [dim % x.ndim for dim in dims or []]
-    if not dims or any(map(call.placement.mixes, dims)):
-        return None
-    placement = call.placement if keepdim else call.placement.without(dims)
-    function, later = call.function, [dim + 1 for dim in dims]
-    return Placed([call.on_each(lambda each: function(each, later, keepdim), call.result, placement)], placement)

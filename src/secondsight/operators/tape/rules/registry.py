@@ -13,7 +13,7 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from secondsight.operators.tape.linear_steps import Step
+from secondsight.operators.tape.linear_steps import Step, layout
 from secondsight.operators.tape.moving_steps import ByAutograd, OnEach
 from secondsight.operators.tape.placement import Placement
 
@@ -83,6 +83,10 @@ class Call:
                 return None
             found.append(repeated)
         return found[0], found[1]
+
+    def laid_out(self, values: Tensor) -> Tensor:
+        """Bring values into the order and layout of tangents. Products of two layouts are slow."""
+        return self.placement.first(values.detach()).contiguous(memory_format=layout(values))
 
     def by_autograd(self) -> Outcome:
         """Take the operation itself as its step, on its first argument."""

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Step, aten
-from secondsight.operators.tape.moving_steps import Cat, Reshape
+from secondsight.operators.tape.moving_steps import Cat, Pick, Reshape, Stack
 from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
 
 
@@ -90,6 +90,34 @@ def _expand(call: Call, x: Tensor, sizes: list[int]) -> Outcome:
     return call.on_each(lambda each: each.expand(-1, *lengths), call.result, call.placement)
 
 
+@rule("repeat.default", anywhere=True)
+def _repeat(call: Call, x: Tensor, counts: list[int]) -> Outcome:
+    if len(counts) != x.ndim or any(call.placement.mixes(dim) for dim, count in enumerate(counts) if count != 1):
+        return None
+    return call.on_each(lambda each: each.repeat(1, *counts), call.result, call.placement)
+
+
+@rule("unfold.default", anywhere=True)
+def _unfold(call: Call, x: Tensor, dim: int, size: int, step: int) -> Outcome:
+    dim %= x.ndim
+    if call.placement.mixes(dim):
+        return None
+    return call.on_each(lambda each: each.unfold(dim + 1, size, step), call.result, call.placement)
+
+
+@rule("index.Tensor", anywhere=True)
+def _index(call: Call, x: Tensor, indices: list[Tensor | None]) -> Outcome:
+    *before, index = indices
+    if index is None or any(other is not None for other in before):
+        return None
+    dim = len(before)
+    if index.ndim != 1 or call.placement.mixes(dim):
+        return None
+    places = [None, *before, index]
+    after = call.placement.of_one(call.result.shape)
+    return Pick(lambda each: aten.index(each, places), call.shape, after, index)
+
+
 @rule("slice.Tensor", anywhere=True)
 def _slice(call: Call, x: Tensor, dim: int = 0, *bounds: Any) -> Outcome:
     dim %= x.ndim
@@ -124,6 +152,18 @@ def _cat(call: Call, tensors: list[Tensor], dim: int = 0) -> Outcome:
         return None
     lengths = [tensor.shape[dim] for tensor in tensors]
     return Cat(dim % ndim, lengths, [call.depends(tensor) for tensor in tensors])
+
+
+@rule("stack.default", only_first=False, anywhere=True)
+def _stack(call: Call, tensors: list[Tensor], dim: int = 0) -> Outcome:
+    dim %= call.result.ndim
+    widened = call.inputs[0].unsqueeze(dim).shape
+    placement = call.placement.viewed(call.inputs[0].shape, widened)
+    if placement is None:
+        return None
+    depends = [call.depends(tensor) for tensor in tensors]
+    step = Stack(dim, [1] * len(tensors), depends, call.shape[1:], placement.of_one(widened)[1:])
+    return Placed([step], placement)
 
 
 @rule("clone.default", "alias.default", "contiguous.default", "_to_copy.default", anywhere=True)
