@@ -193,6 +193,10 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "clamp-min": (lambda x: x.clamp(min=0.2), (6,)),
     "clamp-max": (lambda x: x.clamp(max=0.2), (6,)),
     "clamp-min-by-name": (lambda x: torch.clamp_min(x, 0.2) + torch.clamp_max(x, 0.1), (6,)),
+    "clamp-between-tensors": (lambda x: x.clamp(torch.tensor(-0.3), torch.tensor(0.4)), (6,)),
+    "clamp-above-a-tensor": (lambda x: (x * 2).clamp_(torch.tensor(-0.3)), (6,)),
+    "larger": (lambda x: torch.maximum(x, normal(4, seed=3)) - torch.minimum(normal(3, 1, seed=3), x), (3, 4)),
+    "larger-behind-tokens": (behind(lambda x: torch.maximum(normal(3, 1, 4, seed=3), x)), (3, 4)),
     "max-pool": (nn.MaxPool2d(3, 2, padding=1), (2, 6, 5)),
     "max-pool-overlapping": (nn.MaxPool2d(3, 1, dilation=2, ceil_mode=True), (2, 6, 6)),
     "max-pool-1d": (nn.MaxPool1d(2), (2, 6)),
@@ -280,6 +284,8 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
         (3, 2, 5),
     ),
     "matrices-after": (lambda x: torch.bmm(x.flatten(0, 1), MATRICES.repeat(len(x), 1, 1)).view(len(x), -1), (3, 5, 4)),
+    "matrices-behind-tokens": (behind(lambda x: torch.bmm(x.relu(), MATRICES)), (3, 4)),
+    "matrices-before-tokens": (lambda x: torch.bmm(MATRICES.mT, x.permute(1, 2, 0)).permute(2, 0, 1), (3, 4)),
     "added-products": (
         lambda x: torch.baddbmm(normal(3, 2), x.flatten(0, 1), MATRICES[:1].expand(3 * len(x), 4, 2)).view(len(x), -1),
         (3, 3, 4),
@@ -332,6 +338,37 @@ def test_tapes_with_other_fixed_matrices_are_not_joined() -> None:
     assert joined(tapes) is None
     for found, one in zip(tapes, x, strict=True):
         assert_right(found, model, one[None])
+
+
+def test_tapes_with_other_indices_are_not_joined() -> None:
+    model, x = tapped(lambda x: x[:, x[0].detach().argsort()[:2]], (4,)), normal(2, 4)
+    tapes = [tape for tape in (recorded(model, one[None]) for one in x) if tape is not None]
+    assert joined(tapes) is None
+    for found, one in zip(tapes, x, strict=True):
+        assert_right(found, model, one[None])
+
+
+def test_inputs_with_and_without_equal_entries() -> None:
+    """The weights of a largest entry are bytes, and numbers where several share the derivative."""
+    model, x = tapped(lambda x: x.amax(1) * 1, (3, 2)), normal(2, 3, 2)
+    x[0, 1] = x[0].amax(0)
+    whole, tapes = recorded(model, x), [recorded(model, one[None]) for one in x]
+    again = joined([tape for tape in tapes if tape is not None])
+    assert whole is not None
+    assert again is not None
+    assert_right(whole, model, x)
+    assert_right(again, model, x)
+    for found, one in zip(split(whole), x, strict=True):
+        assert_right(found, model, one[None])
+
+
+def test_indices_may_carry_one_input_to_another() -> None:
+    """The others are picked by the first."""
+    model, x = tapped(lambda x: x.amax(1, keepdim=True) + x[:, x.max(1)[1][:1]], (4,)), normal(2, 4)
+    found = recorded(model, x)
+    assert found is not None
+    with model.ready():
+        assert record_tape(model, x, independent=True) is None
 
 
 def normalised(convolution: nn.Module) -> nn.Module:
@@ -465,6 +502,19 @@ def lone_view_overwritten(x: Tensor) -> Tensor:
     return (x * 1).view(len(x), 2, 2).mul_(3)
 
 
+def sibling_overwritten(x: Tensor) -> Tensor:
+    y = x * 1
+    left, middle = y[:, :2], y[:, 1:3]
+    left.mul_(3)
+    return middle
+
+
+def logits_overwritten(x: Tensor) -> Tensor:
+    y = x[:, :3] * 1
+    y[:, :2].mul_(3)
+    return y
+
+
 def constant_overwritten(x: Tensor) -> Tensor:
     """What the first product was multiplied by is no longer there afterwards."""
     scale = torch.full((4,), 2.0, dtype=x.dtype)
@@ -495,6 +545,10 @@ UNKNOWN: dict[str, Layer] = {
     "softmax-over-inputs": lambda x: x.softmax(0),
     "product-of-other-shapes": lambda x: x[:, :1, None] * x,
     "absolute": torch.abs,
+    "clamp-by-tensors": lambda x: x.clamp(-normal(4).abs(), normal(4).abs()),
+    "larger-of-two": lambda x: torch.maximum(x.relu(), x * 2),
+    "larger-of-equals": lambda x: torch.maximum(x * 0, torch.zeros(4, dtype=x.dtype)) + x,
+    "larger-in-more-places": lambda x: torch.maximum(x[:, :1], normal(4)),
     "norm-of-nothing": lambda x: x + torch.linalg.vector_norm(x * 0, dim=1, keepdim=True),
     "norm-of-another-order": lambda x: x + torch.linalg.vector_norm(x, 1, dim=1, keepdim=True),
     "norm-of-everything": lambda x: x + x.norm(),
@@ -569,6 +623,7 @@ def test_what_is_unknown_leaves_no_tape(name: str) -> None:
         part_overwritten,
         view_overwritten,
         base_overwritten,
+        sibling_overwritten,
         lone_view_overwritten,
         out_argument,
     ],
@@ -583,9 +638,17 @@ def test_shared_memory_is_right_with_or_without_a_tape(layer: Layer, n: int) -> 
     torch.testing.assert_close(h.matmul(torch.eye(4)), gauss_newton(model, x[0]), **TIGHT)
 
 
-@pytest.mark.parametrize("layer", [view_overwritten, base_overwritten, constant_overwritten, through_detached_memory])
+@pytest.mark.parametrize(
+    "layer",
+    [view_overwritten, base_overwritten, sibling_overwritten, constant_overwritten, through_detached_memory],
+)
 def test_what_is_overwritten_behind_a_tensor_leaves_no_tape(layer: Layer) -> None:
     assert recorded(tapped(layer, (4,)), normal(2, 4)) is None
+
+
+def test_logits_overwritten_behind_their_tensor_leave_no_tape() -> None:
+    model = ss.Classifier(logits_overwritten, input_shape=(4,))
+    assert recorded(model, normal(2, 4)) is None
 
 
 @pytest.mark.parametrize("case", CURVED, ids=str)

@@ -54,7 +54,8 @@ class Recorder(TorchDispatchMode):
     Attributes:
         slots: the number of the tangent of each living tensor that depends on x.
         placements: where these tensors count the inputs.
-        outdated: those of them whose memory was written to by way of another tensor. What they hold now is not known.
+        unusable: those of them that no operation may take. Their memory was overwritten by way of another tensor, or
+            they are indices, which may carry one input to another.
         unknown: the first operation that has no rule.
     """
 
@@ -65,7 +66,7 @@ class Recorder(TorchDispatchMode):
         # Detached values are not followed, so they may carry one input to another.
         self.constant = {f"aten.{name}" for name in CONSTANT if not (independent and name == DETACH)}
         self.slots, self.placements = WeakIdKeyDictionary(), WeakIdKeyDictionary()
-        self.outdated = WeakIdKeyDictionary()
+        self.independent, self.unusable = independent, WeakIdKeyDictionary()
         self.slots[x], self.placements[x] = 0, Placement(len(x))
         self.nodes: list[Node] = []
         self.sizes = [x.nbytes]
@@ -92,7 +93,7 @@ class Recorder(TorchDispatchMode):
             return False
         if not call.inputs:
             return True
-        if any(tensor in self.outdated for tensor in call.inputs):
+        if any(tensor in self.unusable for tensor in call.inputs):
             return False
         if call.written and not (len(call.written) == 1 and call.depends(call.written[0])):
             return False
@@ -102,7 +103,7 @@ class Recorder(TorchDispatchMode):
         if any(self.placements[tensor] != call.placement for tensor in call.inputs):
             return False
         for other in (other for written in call.written for other in self._sharing(written)):
-            self.outdated[other] = True
+            self.unusable[other] = True
         # These are read before the rule runs the operation, which may overwrite the inputs.
         before = [call.placement.of_one(tensor.shape) for tensor in call.inputs]
         slots = tuple(self.slots[tensor] for tensor in call.inputs)
@@ -120,6 +121,9 @@ class Recorder(TorchDispatchMode):
         results = [call.result] if isinstance(call.result, Tensor) else call.result[: len(outcome.steps)]
         for step, result in zip(outcome.steps, results, strict=True):
             self._write(step, slots, result, outcome.placement)
+        if self.independent and not isinstance(call.result, Tensor):
+            for index in call.result[len(results) :]:
+                self.slots[index], self.placements[index], self.unusable[index] = slots[0], call.placement, True
         # The same change of shape is a view or a copy, as the entries lie in memory. So the signature omits it.
         how = () if outcome.steps[0].shape_only else (call.name, _static([*call.arguments, *call.named.values()]))
         self.signature.append((how, slots, before))
@@ -149,9 +153,7 @@ class Recorder(TorchDispatchMode):
 
     def tape(self, logits: object) -> Tape | None:
         """Make the tape that ends in the logits. None: an operation had no rule."""
-        if self.unknown or not isinstance(logits, Tensor) or logits not in self.slots:
-            return None
-        if logits in self.outdated:
+        if self.unknown or not isinstance(logits, Tensor) or logits not in self.slots or logits in self.unusable:
             return None
         if logits.ndim != 2 or len(logits) != len(self.x) or not self.placements[logits].is_first:
             return None

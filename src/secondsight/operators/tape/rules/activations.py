@@ -8,7 +8,10 @@ import torch
 from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Mask, layout
-from secondsight.operators.tape.rules.registry import Call, Outcome, elementwise
+from secondsight.operators.tape.rules.registry import Call, Outcome, elementwise, rule
+
+Limit = float | Tensor
+"""A number, perhaps as a tensor without dimensions."""
 
 
 @elementwise("relu.default")
@@ -37,7 +40,7 @@ def _relu6(call: Call, x: Tensor) -> Outcome:
 
 
 @elementwise("clamp.default", "clamp_min.default")
-def _clamp(call: Call, x: Tensor, min: float | None = None, max: float | None = None) -> Outcome:
+def _clamp(call: Call, x: Tensor, min: Limit | None = None, max: Limit | None = None) -> Outcome:
     # The derivative of clamp at a limit is 1, unlike that of hardtanh.
     conditions = [(torch.ge, min), (torch.le, max)]
     return Mask(_passed(x, *((compare, limit) for compare, limit in conditions if limit is not None)))
@@ -48,7 +51,22 @@ def _clamp_max(call: Call, x: Tensor, max: float) -> Outcome:
     return _clamp(call, x, None, max)
 
 
-def _passed(x: Tensor, *conditions: tuple[Callable[..., Tensor], float]) -> Tensor:
+@elementwise("clamp.Tensor")
+def _clamp_between(call: Call, x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Outcome:
+    numbers = all(limit.ndim == 0 for limit in (min, max) if limit is not None)
+    return _clamp(call, x, min, max) if numbers else None
+
+
+@rule("maximum.default", "minimum.default", only_first=False, anywhere=True)
+def _larger(call: Call, a: Tensor, b: Tensor) -> Outcome:
+    """Choose between an activation and a constant. Where they are equal, autograd's derivative is a half: no mask."""
+    if len(call.inputs) > 1 or call.result.shape != call.inputs[0].shape or bool((a == b).any()):
+        return None
+    chosen = (call.result == call.inputs[0]).to(torch.int8)
+    return Mask(call.placement.first(chosen).contiguous(memory_format=layout(chosen)))
+
+
+def _passed(x: Tensor, *conditions: tuple[Callable[..., Tensor], Limit]) -> Tensor:
     """1 where x meets all conditions, else 0."""
     # Compared into a float tensor first: on the CPU this is several times as fast.
     scratch = torch.empty_like(x)

@@ -50,6 +50,9 @@ def _of_each_input(placement: Placement, fixed: Tensor) -> Tensor | None:
     """Find the fixed matrices of one input: one, or one for each part. None: they differ from input to input."""
     if len(fixed) == 1 or fixed.stride(0) == 0:
         return fixed[:1]
+    # Inputs that are counted further behind share the parts in dimension 0.
+    if placement.axis:
+        return fixed
     if not placement.is_first:
         return None
     each = fixed.unflatten(0, (placement.inputs, -1))
