@@ -217,6 +217,10 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "integer-factor": (lambda x: x * torch.arange(4) * 2, (4,)),
     "added-multiple": (lambda x: torch.addcmul(normal(4), x, normal(4, seed=1), value=3), (3, 4)),
     "added-multiple-of-constant": (lambda x: torch.addcmul(normal(4), normal(4, seed=1), x), (3, 4)),
+    "factor-in-more-places": (lambda x: x[:, :, None] * normal(5) - normal(3, 5) * x[:, :1, None], (3,)),
+    "factor-for-each-token": (lambda x: (x.T * torch.arange(1, 5)[:, None]).T, (4,)),
+    "factor-in-more-places-behind-tokens": (behind(lambda x: (x[:1] * 2) * normal(3, 1, 1) + x), (3, 4)),
+    "factor-in-more-places-behind": (behind(lambda x: x[..., :1].relu() * normal(4) + x), (3, 4)),
     "combined": (lambda x: torch.sub(x.relu(), x, alpha=0.3) - x, (4,)),
     "doubled": (lambda x: x + x, (4,)),
     "doubled-in-place": (lambda x: (x * 1).add_(x), (4,)),
@@ -342,6 +346,14 @@ def test_tapes_with_other_fixed_matrices_are_not_joined() -> None:
 
 def test_tapes_with_other_indices_are_not_joined() -> None:
     model, x = tapped(lambda x: x[:, x[0].detach().argsort()[:2]], (4,)), normal(2, 4)
+    tapes = [tape for tape in (recorded(model, one[None]) for one in x) if tape is not None]
+    assert joined(tapes) is None
+    for found, one in zip(tapes, x, strict=True):
+        assert_right(found, model, one[None])
+
+
+def test_tapes_with_other_factors_in_more_places_are_not_joined() -> None:
+    model, x = tapped(lambda x: x[:, :, None] * x[0].detach(), (4,)), normal(2, 4)
     tapes = [tape for tape in (recorded(model, one[None]) for one in x) if tape is not None]
     assert joined(tapes) is None
     for found, one in zip(tapes, x, strict=True):
@@ -589,8 +601,9 @@ UNKNOWN: dict[str, Layer] = {
     "matrices-over-inputs-before": lambda x: torch.bmm(normal(1, 2, 2), x[None])[0],
     "products-of-inputs": lambda x: torch.bmm(x[None, :, :2], x[None])[0],
     "other-matrices-for-each-input": lambda x: torch.bmm(x[:, None], normal(2, 4, 3))[:, 0],
+    "factor-for-each-input-in-more-places": lambda x: x[:, :1] * normal(2, 4),
+    "factor-in-more-dimensions": lambda x: (x * normal(3, 1, 4))[0],
     "factor-for-each-input-behind": lambda x: (x.T * torch.arange(1, 1 + len(x))).T,
-    "factor-for-each-token": lambda x: (x.T * torch.arange(1, 5)[:, None]).T,
     "view-across-inputs": lambda x: x - x[:, :3].T.reshape(2, 3).sum(),
     "spread-over-tokens": lambda x: (x.T - x.T.mean(0, keepdim=True)).T,
     "inputs-in-two-places": lambda x: x[:, :2] + x[:, :2].T,

@@ -125,11 +125,13 @@ class OnEach(Step):
         function: takes the tensors of all inputs, (inputs, *before), and gives (inputs, *after).
         before: the shape that the operation takes for a single input.
         after: the shape that it gives for a single input.
+        fixed: a tensor that the operation also takes, such as an index. Tapes with other ones are not joined.
     """
 
     function: Callable[[Tensor], Tensor]
     before: tuple[int, ...]
     after: tuple[int, ...]
+    fixed: Tensor | None = None
 
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Apply the operation itself."""
@@ -139,13 +141,6 @@ class OnEach(Step):
         """Let autograd transpose the operation."""
         each = _transposed(self.function, self.before, cotangent.reshape(-1, *self.after))
         return (each.reshape(-1, *self.before[1:]),)
-
-
-@dataclass(eq=False)
-class Pick(OnEach):
-    """Entries that a fixed index picks. Tapes with other indices are not joined."""
-
-    index: Tensor
 
 
 def _transposed(function: Callable[[Tensor], Tensor], shape: tuple[int, ...], cotangent: Tensor) -> Tensor:

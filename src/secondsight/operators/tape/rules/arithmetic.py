@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Add, Scale
@@ -56,12 +57,18 @@ def _neg(call: Call, x: Tensor) -> Outcome:
 
 
 def _scaled(call: Call, factor: Tensor | float) -> Outcome:
-    if len(call.inputs) > 1 or call.result.shape != call.inputs[0].shape:
+    if len(call.inputs) > 1:
         return None
-    if isinstance(factor, Tensor):
-        ndim = call.result.ndim
-        lengths = (1,) * (ndim - factor.ndim) + factor.shape
-        # A factor that differs from input to input, or from part to part in dimension 0, would not fit the tangents.
-        if lengths[0] > 1 or lengths[call.placement.axis] > 1:
-            return None
-    return Scale(factor)
+    shape = call.inputs[0].shape
+    if not isinstance(factor, Tensor):
+        return Scale(factor) if call.result.shape == shape else None
+    ndim = call.result.ndim
+    lengths = (1,) * (ndim - factor.ndim) + factor.shape
+    # A factor that differs from input to input would not fit the tangents.
+    if ndim != len(shape) or (lengths[call.placement.axis] > 1 and call.placement.inputs > 1):
+        return None
+    if call.result.shape == shape and lengths[0] == 1:
+        return Scale(factor)
+    if call.written or call.result.shape != torch.broadcast_shapes(shape, factor.shape):
+        return None
+    return call.on_each(lambda each: each * factor, call.result, call.placement, factor.detach())

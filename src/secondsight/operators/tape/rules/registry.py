@@ -95,15 +95,18 @@ class Call:
         function, rest, named = self.function, self.arguments[1:], self.named
         return ByAutograd(lambda tangent: function(tangent, *rest, **named), self.inputs[0].shape[1:])
 
-    def on_each(self, function: Callable[[Tensor], Tensor], result: Tensor, placement: Placement) -> Step:
+    def on_each(
+        self, function: Callable[[Tensor], Tensor], result: Tensor, placement: Placement, fixed: Tensor | None = None
+    ) -> Step:
         """Make the step of a linear function of the tensor of each input.
 
         Args:
             function: takes these tensors with a dimension for the inputs before all others.
             result: what the operation returns.
             placement: where the result counts the inputs.
+            fixed: a tensor of the function that may depend on the values of the inputs.
         """
-        return OnEach(function, self.shape, placement.of_one(result.shape))
+        return OnEach(function, self.shape, placement.of_one(result.shape), fixed)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Step, aten
-from secondsight.operators.tape.moving_steps import Cat, Pick, Reshape, Stack
+from secondsight.operators.tape.moving_steps import Cat, Reshape, Stack
 from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
 
 
@@ -114,8 +114,7 @@ def _index(call: Call, x: Tensor, indices: list[Tensor | None]) -> Outcome:
     if index.ndim != 1 or call.placement.mixes(dim):
         return None
     places = [None, *before, index]
-    after = call.placement.of_one(call.result.shape)
-    return Pick(lambda each: aten.index(each, places), call.shape, after, index)
+    return call.on_each(lambda each: aten.index(each, places), call.result, call.placement, index)
 
 
 @rule("slice.Tensor", anywhere=True)
