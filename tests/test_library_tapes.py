@@ -1,4 +1,4 @@
-"""Small networks of torchvision and transformers with random weights: their tapes have the right second derivatives."""
+"""Small networks of torchvision, transformers and timm with random weights: their tapes have the right second derivatives."""
 
 from __future__ import annotations
 
@@ -28,6 +28,19 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "Siglip": {"vision_config": {**TOKENS, "num_hidden_layers": 2}, "num_labels": 3},
     "Swin": {**WINDOWS, "num_labels": 3},
     "Swinv2": {**WINDOWS, "num_labels": 3},
+    "Hiera": {
+        "image_size": [16, 16],
+        "embed_dim": 4,
+        "depths": [1, 1],
+        "num_heads": [1, 2],
+        "num_query_pool": 1,
+        "masked_unit_size": [4, 4],
+        "masked_unit_attention": [True, False],
+        "patch_size": [3, 3],
+        "patch_stride": [2, 2],
+        "patch_padding": [1, 1],
+        "num_labels": 3,
+    },
     "ConvNextV2": {"hidden_sizes": [4, 8], "depths": [1, 1], "num_stages": 2, "patch_size": 2, "num_labels": 3},
 }
 """The settings of each network's config."""
@@ -49,6 +62,15 @@ def max_vit(models: Any) -> nn.Module:
 
 
 TORCHVISION = {"ViT": vision_transformer, "Swin": windows, "MaxViT": max_vit}
+
+
+TIMM: dict[str, dict[str, Any]] = {
+    "eva02_tiny_patch14_224": {"img_size": 16, "patch_size": 8, "embed_dim": 8, "depth": 2, "num_heads": 2},
+    "volo_d1_224": {"img_size": 16, "patch_size": 8, "stem_hidden_dim": 2},
+    "test_efficientnet_ln": {},
+    "vit_dwee_patch16_reg1_gap_256": {"img_size": 16, "patch_size": 8, "embed_dim": 8, "depth": 2, "num_heads": 2},
+}
+"""What makes each network small."""
 
 
 def second_derivatives(model: ss.Classifier, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
@@ -110,3 +132,9 @@ def test_transformers(name: str) -> None:
         getattr(transformers, f"{name}Config")(**TRANSFORMERS[name])
     )
     assert_second_derivatives(net, lambda x: net(x).logits)
+
+
+@pytest.mark.parametrize("name", TIMM)
+def test_timm(name: str) -> None:
+    net = library("timm").create_model(name, num_classes=3, **TIMM[name])
+    assert_second_derivatives(net, lambda x: net(x))

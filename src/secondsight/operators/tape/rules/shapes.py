@@ -102,7 +102,8 @@ def _unfold(call: Call, x: Tensor, dim: int, size: int, step: int) -> Outcome:
     dim %= x.ndim
     if call.placement.mixes(dim):
         return None
-    return call.on_each(lambda each: each.unfold(dim + 1, size, step), call.result, call.placement)
+    # Windows that overlap share memory. Without a copy, a later step that overwrites its tangent would do so twice.
+    return call.on_each(lambda each: each.unfold(dim + 1, size, step).contiguous(), call.result, call.placement)
 
 
 @rule("index.Tensor", anywhere=True)
