@@ -232,6 +232,8 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "shared-in-place": (twice(module(nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True)))), (4,)),
     "shuffle": (shuffled, (4, 2, 3)),
     "cat-with-constant": (lambda x: torch.cat([x.relu(), x.new_ones(len(x), 2), x], 1), (3,)),
+    "cat-with-nothing": (lambda x: torch.cat([x[:, :0], x[:, 1:].relu()], 1), (3, 2)),
+    "cat-with-nothing-behind-tokens": (behind(lambda x: torch.cat([x[..., :0], x], 2).relu()), (3, 2)),
     "cat-with-itself": (lambda x: torch.cat([x, x], -1).relu(), (3, 2)),
     "pad": (lambda x: functional.pad(x, (1, 2, 0, 1), value=3.0).relu(), (2, 3, 4)),
     "crop": (lambda x: functional.pad(x, (-1, 0, 1, 0)), (2, 3, 4)),

@@ -135,12 +135,16 @@ class OnEach(Step):
 
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Apply the operation itself."""
-        return self.function(tangents[0].reshape(-1, *self.before)).reshape(-1, *self.after[1:])
+        return self.function(_each(tangents[0], self.before)).flatten(0, 1)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Let autograd transpose the operation."""
-        each = _transposed(self.function, self.before, cotangent.reshape(-1, *self.after))
-        return (each.reshape(-1, *self.before[1:]),)
+        return (_transposed(self.function, self.before, _each(cotangent, self.after)).flatten(0, 1),)
+
+
+def _each(tangent: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """View a tangent as the tensors of single inputs. Torch cannot find their number if they are empty."""
+    return tangent.reshape(len(tangent) // max(shape[0], 1), *shape)
 
 
 def _transposed(function: Callable[[Tensor], Tensor], shape: tuple[int, ...], cotangent: Tensor) -> Tensor:

@@ -122,7 +122,7 @@ class Recorder(TorchDispatchMode):
         for step, result in zip(outcome.steps, results, strict=True):
             self._write(step, slots, result, outcome.placement)
         if self.independent and not isinstance(call.result, Tensor):
-            for index in call.result[len(results) :]:
+            for index in (other for other in call.result[len(results) :] if isinstance(other, Tensor)):
                 self.slots[index], self.placements[index], self.unusable[index] = slots[0], call.placement, True
         # The same change of shape is a view or a copy, as the entries lie in memory. So the signature omits it.
         how = () if outcome.steps[0].shape_only else (call.name, _static([*call.arguments, *call.named.values()]))
