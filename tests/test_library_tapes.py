@@ -1,4 +1,4 @@
-"""Small networks of torchvision, transformers and timm, with random weights: tapes have the right second derivatives."""
+"""Small networks of torchvision, transformers and timm, with random weights: are second derivatives of tapes right?"""
 
 from __future__ import annotations
 
