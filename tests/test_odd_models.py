@@ -15,8 +15,9 @@ from PIL import Image
 from torch import nn
 
 import secondsight as ss
-from cases import PIECEWISE_LINEAR
+from cases import PIECEWISE_LINEAR, lively
 from secondsight.model.images import FORMATS
+from secondsight.operators.linearisation import linearise
 from secondsight.zoo.weights import filled
 
 
@@ -131,6 +132,53 @@ def test_a_network_that_mixes_its_inputs_gets_them_one_at_a_time(method: str) ->
         torch.testing.assert_close(ss.explain(model, x, config).delta, whole.delta, rtol=1e-5, atol=1e-7)
     plain = ss.Classifier(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), input_shape=(6,))
     assert not any("mixes" in note for note in ss.explain(plain, x, method).notes)
+
+
+class TokensAfterNorm(nn.Module):
+    """Turns a picture into tokens right after a norm, and perhaps tokens into a picture right before it."""
+
+    def __init__(self, norm: nn.Module, from_tokens: bool) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Conv2d(3, 4, 3), norm, nn.Linear(4, 5)
+        self.from_tokens = from_tokens
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x)
+        if self.from_tokens:
+            y = y.flatten(2).transpose(1, 2).sin().transpose(1, 2).reshape(y.shape)
+        y = self.norm(y).flatten(2).transpose(1, 2)
+        return self.last(y.sigmoid()).mean(1)
+
+
+NORMS = {"batch": nn.BatchNorm2d(4), "instance": nn.InstanceNorm2d(4, affine=True)}
+
+
+@pytest.mark.parametrize("from_tokens", [False, True])
+@pytest.mark.parametrize("norm", NORMS)
+def test_norms_of_a_single_input(norm: str, from_tokens: bool) -> None:
+    """Torch's own gradient is wrong there, for a batch of one input and not for two: both are compared."""
+    net = lively(TokensAfterNorm(copy.deepcopy(NORMS[norm]), from_tokens), 0)
+    x = torch.rand(3, 6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    twice = torch.stack([x, x]).requires_grad_()
+    target = int(net(twice)[0].argmax())
+    wanted = torch.autograd.grad(nn.functional.cross_entropy(net(twice)[:1], torch.tensor([target])), twice)[0][0]
+    model = ss.Classifier(net, size=(6, 5))
+    for record in (False, True):
+        with model.ready():
+            linear = linearise(model, x[None], record=record)
+            found = linear.gradient().reshape(x.shape)
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+        assert linear.jacobian.shareable == (record and norm == "batch" and not from_tokens)
+
+
+def test_hooks_on_norms_are_taken_away() -> None:
+    net = lively(TokensAfterNorm(nn.BatchNorm2d(4), False), 0)
+    model = ss.Classifier(net, size=(6, 5))
+    net.last = nn.Linear(3, 5)
+    with pytest.raises(RuntimeError, match="batch2"):
+        ss.explain(model, torch.rand(3, 6, 5), "cafo")
+    assert not net.norm._forward_hooks
+    assert not net.norm._forward_pre_hooks
 
 
 METHODS = (

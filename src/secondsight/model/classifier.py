@@ -33,6 +33,7 @@ from secondsight.model.failures import why_it_failed, why_not_usable
 from secondsight.model.joined_inputs import HALF, JoinedInputs
 from secondsight.model.network_facts import NetworkFacts
 from secondsight.model.network_lock import locked, plain_attention
+from secondsight.model.single_input_norms import right_gradients
 from secondsight.option_types import flag, levels, plain, whole
 
 Target = int | str | None
@@ -271,6 +272,7 @@ class Classifier:
                 parameter.requires_grad_(False)
             with (
                 plain_attention(),
+                right_gradients(modules),
                 torch.inference_mode(False),
                 torch.enable_grad(),
                 torch.autocast(self.device.type, enabled=False),
