@@ -237,6 +237,34 @@ class Scale(Step):
 
 
 @dataclass(eq=False)
+class Mean(Step):
+    """A sum along some dimensions, times a fixed number.
+
+    Attributes:
+        factor: the number. For a mean it is 1 / the number of terms.
+        dims: the dimensions, counted from the end of the input.
+        before: the shape of a row of the input.
+        after: the shape of a row of the result.
+    """
+
+    factor: float
+    dims: list[int]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
+        """Sum."""
+        return tangents[0].sum(self.dims, keepdim=True).mul_(self.factor).reshape(-1, *self.after)
+
+    def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
+        """Give each term the same."""
+        lengths = list(self.before)
+        for dim in self.dims:
+            lengths[dim] = 1
+        return ((cotangent * self.factor).reshape(-1, *lengths).expand(-1, *self.before),)
+
+
+@dataclass(eq=False)
 class Mask(Step):
     """ReLU, leaky ReLU and clamps: times one where `passed` is 1, times `slope` where it is 0.
 

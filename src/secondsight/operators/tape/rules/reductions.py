@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from secondsight.operators.tape.curved_steps import Norm, Variance, WeightedSum
-from secondsight.operators.tape.linear_steps import Step
+from secondsight.operators.tape.linear_steps import Mean, Step
 from secondsight.operators.tape.placement import Placement
 from secondsight.operators.tape.rules.registry import Call, Outcome, Placed, rule
 
@@ -21,6 +21,11 @@ def _mean(call: Call, x: Tensor, dims: list[int] | None, keepdim: bool = False, 
     if not dims or any(map(call.placement.mixes, dims)):
         return None
     placement = call.placement if keepdim else call.placement.without(dims)
+    if 0 not in dims:
+        factor = 1 / prod(x.shape[dim] for dim in dims) if call.name == "aten.mean.dim" else 1.0
+        before, after = call.shape[1:], placement.of_one(call.result.shape)[1:]
+        return Placed([Mean(factor, [dim - x.ndim for dim in dims], before, after)], placement)
+    # Dimension 0 of a tangent also runs over directions.
     function, later = call.function, [dim + 1 for dim in dims]
     return Placed([call.on_each(lambda each: function(each, later, keepdim), call.result, placement)], placement)
 
