@@ -532,3 +532,12 @@ def test_angle_without_penalty_and_its_error(indefinite: bool) -> None:
         true = math.degrees(math.acos(min(1.0, cosine)))
         angle, error = solution.angle
         assert abs(angle - true) <= error + 1e-5
+
+
+@pytest.mark.parametrize("indefinite", [False, True])
+@pytest.mark.parametrize("lambda2", [1e150, 1e163, 1e300])
+def test_angle_where_lambda2_dwarfs_the_hessian(lambda2: float, indefinite: bool) -> None:
+    """The squares of these maps underflow."""
+    solution = solve(instance(3, indefinite=indefinite))
+    problem = replace(solution.problem, lambda2=lambda2)
+    assert max(angle_without_penalty(problem, solution.solver.basis)) < 1e-6

@@ -49,12 +49,12 @@ def is_shifted(problem: Problem, basis: KrylovBasis) -> bool:
 
 
 def dense_map(problem: Problem, basis: KrylovBasis) -> tuple[Tensor, Tensor]:
-    """Compute the model's optimal map at lambda1 = 0, (aI - model)^-1 g, without long vectors.
+    """Compute the direction of the model's optimal map at lambda1 = 0, (aI - model)^-1 g, without long vectors.
 
     The basis must contain g, as it does after an exploration.
 
     Returns:
-        The map and g, in the coordinates of the interpolant's rows B.
+        The map times a, and g, in the coordinates of the interpolant's rows B.
     """
     if is_shifted(problem, basis):
         factor, a = basis.factor_in_coordinates(problem.shift), problem.a
@@ -62,7 +62,7 @@ def dense_map(problem: Problem, basis: KrylovBasis) -> tuple[Tensor, Tensor]:
     else:
         matrix, a = basis.interpolant_in_coordinates(), 2 * problem.lambda2
     g = torch.nn.functional.pad(basis.vectors @ problem.gradient, (0, len(matrix) - len(basis)))
-    return torch.linalg.solve(a * identity(matrix) - matrix, g), g
+    return torch.linalg.solve(identity(matrix) - matrix / a, g), g
 
 
 class NystromModel:
