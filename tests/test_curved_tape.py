@@ -286,6 +286,22 @@ def test_products_with_the_hessian_of_the_loss(case: Case) -> None:
         torch.testing.assert_close(H.times_rows(rows), rows @ wanted, rtol=1e-9, atol=1e-20)
 
 
+def test_gauss_newton_frees_what_only_curvature_needs() -> None:
+    net = lively(nn.Sequential(nn.Linear(6, 300), nn.GELU(), nn.Linear(300, 4)), 3)
+    model, v = ss.Classifier(net, input_shape=(6,)), normal(6, 1)
+    with model.ready():
+        linear = linearise(model, normal(1, 6), record=True)
+        before = linear.jacobian.nbytes
+        assert linear.jacobian.curvature_agrees()
+        wanted = ExactHessian(linear) @ v
+        GaussNewton(linear)
+        assert before - linear.jacobian.nbytes >= 300 * wanted.element_size()
+        # Products with curvature then go by double backward.
+        H = ExactHessian(linear)
+        assert not H.shareable
+        torch.testing.assert_close(H @ v, wanted)
+
+
 def test_networks_of_many_layers_are_recorded_without_a_pass_for_each_product() -> None:
     """Counted: one pass to record, one each to check for randomness and derivatives, none for any product."""
     calls = 0

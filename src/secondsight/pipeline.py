@@ -127,16 +127,17 @@ def _with_curvature(
         path = solver.certify_path(path)
     notes = [*solver.notes, *solver.shortfall(path.points if method.certify == "path" else [path.chosen])]
     lambda2, top_bound = solver.problem.lambda2 * unit, solver.problem.top_bound * unit
-    # Before the result copies the maps of the path, because both take memory.
-    sentence = second_order(method, *angle_without_penalty(solver.problem, solver.basis))
-    return SecondOrderExplanation(
-        **build.fields(path, notes, lambda2, method.tolerance, solver.bound.name, top_bound),
-        second_order=sentence,
-        products=solver.H.taken,
-        curvature=H.kind,
-        top_eigenvalue=solver.top * unit,
-        ritz_values=tuple((solver.basis.ritz_values() * unit).tolist()),
-    )
+    found: dict[str, Any] = {
+        "second_order": second_order(method, *angle_without_penalty(solver.problem, solver.basis)),
+        "products": solver.H.taken,
+        "curvature": H.kind,
+        "top_eigenvalue": solver.top * unit,
+        "ritz_values": tuple((solver.basis.ritz_values() * unit).tolist()),
+    }
+    basis = solver.bound.name
+    # The result copies the maps of the path. Until then the products of the solver have taken as much memory.
+    del solver
+    return SecondOrderExplanation(**build.fields(path, notes, lambda2, method.tolerance, basis, top_bound), **found)
 
 
 def _second_order_at_input(surrogate: Surrogate, method: Picture) -> tuple[SecondOrder, list[str]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from secondsight.operators.linearisation import Linearisation
 from secondsight.operators.loss_hessian import LossHessian, over_inputs
 
 
@@ -19,6 +20,11 @@ class GaussNewton(LossHessian):
 
     kind = "gauss-newton"
     psd = True
+
+    def __init__(self, linear: Linearisation) -> None:
+        """Take the network around the input. Its curvature is not needed."""
+        super().__init__(linear)
+        linear.jacobian.leave_out_curvature()
 
     def times_rows(self, rows: Tensor) -> Tensor:
         """Compute W (diag p - pp') W'v for each row v, averaged over the inputs."""

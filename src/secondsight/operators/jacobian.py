@@ -36,6 +36,7 @@ class Jacobian(ABC):
         curved_directions: the same for `curved_products`, which keeps the tangents of curved steps.
         solver_device: where the vectors that leave the Jacobian live.
         notes: what a reader of the result should know.
+        has_curvature: whether nothing was left out that `curved_products` needs.
     """
 
     shareable = False
@@ -49,6 +50,7 @@ class Jacobian(ABC):
         self.x, self.logits = x.detach(), logits.detach()
         self.solver_device = solver_device(x.device)
         self.notes: list[str] = []
+        self.has_curvature = True
 
     @property
     def nbytes(self) -> int:
@@ -94,6 +96,10 @@ class Jacobian(ABC):
     def curvature_agrees(self) -> bool:
         """Whether `curved_products` can be relied on."""
         return False
+
+    def leave_out_curvature(self) -> None:
+        """Free what only `curved_products` needs. It cannot be relied on afterwards."""
+        self.has_curvature = False
 
     def curved_products(self, v: Tensor, weights: Tensor, covariance: Callable[[Tensor], Tensor]) -> Tensor:
         """Multiply the exact Hessian at each input with v: from (k, n or 1, d) to (k, n, d).

@@ -68,7 +68,13 @@ class TapeJacobian(Jacobian):
 
         Where torch has no second derivative, the network in float64 is compared with differences of its gradients.
         """
-        return self._found_out(self._model.facts.trusted_curvature, self._curvature_agrees)
+        return self.has_curvature and self._found_out(self._model.facts.trusted_curvature, self._curvature_agrees)
+
+    def leave_out_curvature(self) -> None:
+        """Free what only `curved_products` needs. It cannot be relied on afterwards."""
+        super().leave_out_curvature()
+        self._bends = None
+        self._tape.leave_out_bends()
 
     def _found_out(self, trusted: set[int], agrees: Callable[[], bool]) -> bool:
         """Check a tape, unless one of its signature is trusted. A network whose tape is wrong is not recorded again."""

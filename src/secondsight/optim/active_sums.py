@@ -22,15 +22,17 @@ class ActiveSums:
 
     Args:
         gradient: g.
-        factor: U, perhaps in float32. The sums are in float64 in any case.
+        factor: U, perhaps in float32. Vectors as long as a map then are, too. The sums are in float64 in any case.
 
     Attributes:
+        start: g, in the precision of U.
         gram: U_A U_A'.
     """
 
     def __init__(self, gradient: Tensor, factor: Tensor) -> None:
         """Start with no active entries."""
         self.gradient, self.factor = gradient, factor
+        self.start = gradient.to(factor)
         self._clear()
 
     def _clear(self) -> None:
@@ -61,7 +63,7 @@ class ActiveSums:
 
     def moved(self, w: Tensor) -> Tensor:
         """Compute g + U'w."""
-        return self.gradient + self.factor.T @ w.to(self.factor)
+        return torch.addmv(self.start, self.factor.T, w.to(self.factor))
 
     def pull(self, lambda1: float) -> Tensor:
         """Compute U_A (g_A - lambda1 s_A)."""
@@ -91,7 +93,7 @@ class EntrywiseThreshold:
     def __init__(self, sums: ActiveSums, lambda1: float, penalty: Penalty, first: Tensor | None = None) -> None:
         """Compute nothing yet."""
         self.sums, self.lambda1, self.penalty, self._first = sums, lambda1, penalty, first
-        self.y = sums.gradient
+        self.y = sums.start
 
     def at(self, w: Tensor) -> Response:
         """Compute S(g + U'w), and what is derived from it."""

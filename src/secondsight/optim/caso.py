@@ -23,7 +23,7 @@ from secondsight.optim.krylov_basis import DEVIATIONS, KrylovBasis
 from secondsight.optim.lambda_choice import LambdaRule
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.nystrom_model import NystromModel
-from secondsight.optim.path import Path, Point
+from secondsight.optim.path import Path, Point, kept
 from secondsight.optim.penalties import L1, Penalty
 from secondsight.optim.problem import C1, Objective, Problem
 from secondsight.optim.proof import Origin
@@ -114,7 +114,7 @@ class CasoSolver:
         lambda2 = (spectrum.top_bound + max(self._margin(spectrum.top), 0.0)) / 2
         problem = Problem(self.gradient, penalty, lambda2, spectrum.top_bound, spectrum.negative)
         model = NystromModel(problem, self.basis, dtype=self.dtype)
-        return model.solve(LIKELY * penalty.lambda1_max(self.gradient)).delta
+        return model.solve(LIKELY * penalty.lambda1_max(self.gradient)).delta.double()
 
     def choose(self, rule: LambdaRule) -> Path:
         """Solve the path on the basis, choose lambda1, and certify the chosen map; repeat until the gap is small.
@@ -136,7 +136,7 @@ class CasoSolver:
             if is_last:
                 return path
             proven = point if point.certified_to(self.tolerance) else None
-            guesses = {point.lambda1: point.delta for point in path.points}
+            guesses = {point.lambda1: point.kept for point in path.points}
             # Freed here, because the next path takes as much memory.
             del path, point
             patient = True
@@ -171,7 +171,7 @@ class CasoSolver:
                 return self._finish(point), True
             if not patient and (point.gap is None or point.gap.relative_gap > FAR):
                 return point, False
-            point = self._solve_at(self._model({point.lambda1: point.delta}), point.lambda1)
+            point = self._solve_at(self._model({point.lambda1: point.kept}), point.lambda1)
 
     def certify_path(self, path: Path) -> Path:
         """Certify every point of the path in one go, and solve the points that fail again on the enlarged basis."""
@@ -273,7 +273,7 @@ class CasoSolver:
         rounding = model.form_rounding + torch.finfo(self.dtype).eps * self.basis.size
         return Point(
             lambda1,
-            delta,
+            kept(delta),
             objective,
             self._sparsity(delta, found.origin),
             self._objective_rounding(objective, rounding),
@@ -329,7 +329,7 @@ class CasoSolver:
         best = fista(self.problem, self.H, start, point.lambda1, self.tolerance, self.dtype, self._rounding)
         delta = best.delta.to(self.dtype)
         sparsity = self._sparsity(delta, best.origin)
-        finished = replace(point, delta=delta, sparsity=sparsity, origin=best.origin)
+        finished = replace(point, kept=kept(delta), sparsity=sparsity, origin=best.origin)
         finished = self._certified(finished, best.product)
         return min(point, finished, key=lambda p: math.inf if p.gap is None else p.gap.relative_gap)
 

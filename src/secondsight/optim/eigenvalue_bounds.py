@@ -26,7 +26,7 @@ from secondsight.optim.extreme_eigenvalues import (
     start,
 )
 from secondsight.optim.krylov_basis import MOSTLY_NOISE, KrylovBasis
-from secondsight.optim.small_matrices import identity, inner_products
+from secondsight.optim.small_matrices import identity
 
 Basis = Literal["exact", "proven", "probable", "estimated"]
 """What a proof rests on: a closed form, or one of these bounds."""
@@ -154,7 +154,7 @@ class Probable(TopBound):
         while len(rows) and steps < MOST_RANDOM_STEPS:
             basis.extend(rows, (H @ rows.T).T)
             steps += 1
-            rows = basis.new_directions(basis.products[-1:], least=MOSTLY_NOISE * basis.rounding)
+            rows = basis.new_directions(basis.products[len(basis) - 1][None], least=MOSTLY_NOISE * basis.rounding)
             self.rest = self._rest(basis, known, H.psd, exhausted=len(rows) == 0)
             spectrum = estimate(basis, H.psd)
             bounds = self._bounds(basis, H.psd)
@@ -172,7 +172,7 @@ class Probable(TopBound):
         low, high = float(values[0]), float(values[-1])
         if exhausted:
             return Bounds(max(high, 0.0), 0.0 if psd else max(-low, 0.0))
-        k, size = len(values), len(basis.vectors[0]) - known
+        k, size = len(values), basis.vectors.length - known
         # For an indefinite H, the bound may fail at either end of the spectrum.
         failure = self.failure if psd else self.failure / 2
         angle = math.acosh(max(1.0, math.sqrt(2 * size / math.pi) / failure)) / (2 * k - 1)
@@ -186,8 +186,8 @@ class Probable(TopBound):
 
     def _bounds(self, basis: KrylovBasis, psd: bool) -> Bounds:
         matrix = basis.projected()
-        coupling = basis.products - matrix @ basis.vectors
-        gram = inner_products(coupling, coupling)
+        # The inner products of HV - V V'HV, the part of HV outside of V.
+        gram = basis.squares - matrix @ basis.cross - basis.cross.T @ matrix + matrix @ basis.overlaps @ matrix
         top = max(_largest(matrix, gram, self.rest.top), 0.0)
         if psd:
             return Bounds(top, 0.0)

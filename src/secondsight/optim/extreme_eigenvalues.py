@@ -130,7 +130,7 @@ def explore(H: SymmetricOperator, gradient: Tensor, basis: KrylovBasis, search: 
         aside = enough and not looked_aside and _may_hide(basis, spectrum.top, margin)
         if (enough and not aside) or len(basis) >= MOST_PRODUCTS[H.psd] or len(basis) == known:
             return spectrum
-        if aside:
+        if aside and basis.probe is not None:
             looked_aside, rows = True, basis.products[basis.probe][None]
         else:
             rows = basis.top()[1][None] if H.psd else _next_direction(basis, known, top_is_settled)
@@ -165,7 +165,7 @@ def size_beside_gradient(basis: KrylovBasis, known: float = -1.0) -> float:
         settled = coordinates[:, residuals <= known]
         known_part += settled @ (values[residuals <= known] * settled[basis.probe])
     square = float(basis.squares[basis.probe, basis.probe] - 2 * known_part @ along + known_part @ known_part)
-    return math.sqrt(max(square, 0.0) * (basis.vectors.shape[1] - basis.probe))
+    return math.sqrt(max(square, 0.0) * (basis.vectors.length - basis.probe))
 
 
 def _least_products(psd: bool, margin: float, size: float) -> int:
@@ -191,5 +191,5 @@ def _settled(basis: KrylovBasis, spectrum: Spectrum, both_ends: bool, margin: fl
 def _next_direction(basis: KrylovBasis, known: int, top_is_settled: bool) -> Tensor:
     """Go on from the products of g and of the random probe; then from the residual of the end that is less known."""
     if known == 0:
-        return basis.products
+        return basis.products.tensor()
     return basis.residual(bottom=top_is_settled)[None]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from secondsight.optim.small_matrices import identity, inner_products
+from secondsight.optim.long_rows import LongRows
+from secondsight.optim.small_matrices import identity
 
 SMALLEST_CORRELATION = 1e-7
 """Smallest kept eigenvalue of the basis' correlation matrix in H: below float32's precision, products are noise."""
@@ -31,14 +32,14 @@ DEPENDENT_STEPS = 1e4
 AT_A_TIME = 4
 """Rows of a factor that are computed in one product. More are hardly faster, and each takes as much memory as a map."""
 
-FIRST_ROOM = 8
-"""Rows that there is room for at first: most maps take fewer products."""
-
 MOSTLY_NEW = 0.5
 """A unit vector that keeps this share of its length need not be made orthogonal twice (Kahan; Parlett, chapter 6)."""
 
 ORTHOGONAL = 1e-15
 """Unit vectors whose product is below this are orthogonal, as far as float64 can tell."""
+
+ORTHOGONAL_STEPS = 0.1
+"""The same threshold in units of the precision, for vectors that are kept in less than float64: 1e-8 in float32."""
 
 LARGEST_ROUNDING = 1e-2
 """A product whose rounding was magnified to more than this share of H's size is left out."""
@@ -63,15 +64,17 @@ class RitzPair:
 class KrylovBasis:
     """Orthonormal vectors V with their exact products HV.
 
-    In formulas the vectors are the columns of V. They are stored as rows.
+    In formulas the vectors are the columns of V. They are kept as rows, in the precision of the products, because the
+    network does not know them any better. So V'V is the identity up to that rounding.
 
     Args:
-        like: a vector of the length, type and device of the rows.
+        like: a vector of the length and device of the rows, in float64.
         dtype: the precision that products are computed in.
 
     Attributes:
         vectors: V, one vector per row.
         products: HV, one product per row.
+        overlaps: V'V.
         cross: V'HV as computed: entry (i, j) is <v_i, Hv_j>. Rounding makes it slightly asymmetric.
         squares: the inner products <Hv_i, Hv_j>.
         magnified: how many times larger the rounding of each product is than that of a product with a unit vector. A
@@ -82,16 +85,16 @@ class KrylovBasis:
 
     def __init__(self, like: Tensor, dtype: torch.dtype = torch.float64) -> None:
         """Start with no vectors."""
-        self.vectors = like.new_empty(0, len(like))
-        self.products = like.new_empty(0, len(like))
-        self._room = [self.vectors, self.products]
+        self.vectors, self.products = LongRows(like, dtype), LongRows(like, dtype)
         self.magnified = like.new_empty(0)
-        self.cross, self.squares = like.new_empty(0, 0), like.new_empty(0, 0)
+        self.overlaps, self.cross, self.squares = (like.new_empty(0, 0) for _ in range(3))
         self.probe: int | None = None
         self.factor_error = 0.0
         eps = torch.finfo(dtype).eps
         self.rounding = ROUNDING_STEPS * eps
         self.dependent = max(DEPENDENT, DEPENDENT_STEPS * eps)
+        self.orthogonal = max(ORTHOGONAL, ORTHOGONAL_STEPS * eps)
+        self._dtype = dtype
         self._invalidate()
 
     def _invalidate(self) -> None:
@@ -110,31 +113,31 @@ class KrylovBasis:
         """Turn rows into unit vectors orthogonal to the basis and to each other. Leave out rows with no new part.
 
         A product that is taken at such a vector has no more rounding than any other. The product of a vector that is
-        made orthogonal afterwards has more, which grows from step to step.
+        made orthogonal afterwards has more, which grows from step to step. The result is rounded as it will be kept.
 
         Args:
             rows: the vectors.
             least: the share of a vector that must be new.
         """
         least = self.dependent if least is None else least
-        found = self.vectors[:0]
+        found = rows[:0]
         for row in rows[rows.any(1)]:
             v, new = row / row.norm(), 0.0
             for _ in range(2):
-                v = v - (self.vectors @ v) @ self.vectors
+                v = v - self.vectors.combine(self.vectors.inner(v[None]).T)[0]
                 v = v - (found @ v) @ found
                 new = float(v.norm())
                 # What is left of a vector that was nearly orthogonal is orthogonal to rounding.
                 if new > MOSTLY_NEW:
                     break
             if new >= least:
-                found = torch.cat([found, (v / new)[None]])
+                found = torch.cat([found, (v / new).to(self._dtype).double()[None]])
         return found
 
     def extend(self, rows: Tensor, products: Tensor) -> None:
         """Add the result of `new_directions` with its exact products."""
-        for row, product in zip(rows, products, strict=True):
-            self._add(row, product, 1.0)
+        if len(rows):
+            self._add(rows, products, [1.0] * len(rows))
 
     def append(self, rows: Tensor, products: Tensor) -> None:
         """Add any vectors with their exact products, except those that the basis already spans."""
@@ -144,32 +147,32 @@ class KrylovBasis:
                 continue
             v, hv, rounding = row / norm, product / norm, 1.0
             for _ in range(2):
-                overlap = self.vectors @ v
-                if not bool((overlap.abs() > ORTHOGONAL).any()):
+                overlap = self.vectors.inner(v[None])[:, 0]
+                if not bool((overlap.abs() > self.orthogonal).any()):
                     break
-                v = v - overlap @ self.vectors
-                hv = hv - overlap @ self.products
+                v = v - self.vectors.combine(overlap[None])[0]
+                hv = hv - self.products.combine(overlap[None])[0]
                 rounding += float(overlap.abs() @ self.magnified)
             new = v.norm()
             if new < self.dependent or self.rounding * rounding > LARGEST_ROUNDING * float(new):
                 continue
-            self._add(v / new, hv / new, rounding / float(new))
+            self._add(v.div_(new)[None], hv.div_(new)[None], [rounding / float(new)])
 
-    def _add(self, vector: Tensor, product: Tensor, magnified: float) -> None:
-        """Write a row behind the others. The storage grows by doubling, because copying all each time is slower."""
+    def _add(self, vectors: Tensor, products: Tensor, magnified: list[float]) -> None:
+        """Write rows behind the others."""
         self._invalidate()
-        self.magnified = torch.cat([self.magnified, self.magnified.new_tensor([magnified])])
-        count, room = len(self), len(self._room[0])
-        if count == room:
-            self.vectors = self._room[0] = _roomier(self.vectors)
-            self.products = self._room[1] = _roomier(self.products)
-        self._room[0][count], self._room[1][count] = vector, product
-        self.vectors, self.products = (rows[: count + 1] for rows in self._room)
-        # These matrices grow by a row and a column, because computing them anew would read all pairs of long vectors.
-        along, pair = inner_products(self.vectors, product[None]), torch.stack([vector, product])
-        across, squares = inner_products(self.products, pair).T
-        self.cross = _grown(self.cross, along[:, 0], across)
-        self.squares = _grown(self.squares, squares, squares)
+        known, count = len(self), len(vectors)
+        for vector, product in zip(vectors, products, strict=True):
+            self.vectors.append(vector)
+            self.products.append(product)
+        self.magnified = torch.cat([self.magnified, self.magnified.new_tensor(magnified)])
+        # The small matrices are those of the rows as they are kept. They grow by their new rows and columns, because
+        # computing them anew would read all pairs of long vectors.
+        new = torch.stack([rows[known + i] for rows in (self.vectors, self.products) for i in range(count)])
+        along, across = self.vectors.inner(new), self.products.inner(new)
+        self.overlaps = _grown(self.overlaps, along[:, :count], along[:, :count])
+        self.cross = _grown(self.cross, along[:, count:], across[:, :count])
+        self.squares = _grown(self.squares, across[:, count:], across[:, count:])
 
     @property
     def size(self) -> float:
@@ -193,7 +196,7 @@ class KrylovBasis:
             return self.rounding
         errors = (self.cross[self.probe] - self.cross[:, self.probe]) / self.magnified
         others = len(self) - 1
-        typical = math.sqrt(float(errors.square().sum()) / others * self.vectors.shape[1]) / self.size
+        typical = math.sqrt(float(errors.square().sum()) / others * self.vectors.length) / self.size
         return max(self.rounding, DEVIATIONS * typical)
 
     def rounding_of(self, delta: Tensor, product: Tensor) -> float:
@@ -230,7 +233,8 @@ class KrylovBasis:
         """Compute Hv - value v for the unit vector v of the bottom or the top Ritz value."""
         values, coordinates = torch.linalg.eigh(self.projected())
         i = 0 if bottom else -1
-        result: Tensor = coordinates[:, i] @ self.products - values[i] * (coordinates[:, i] @ self.vectors)
+        one = coordinates[None, :, i]
+        result: Tensor = (self.products.combine(one) - values[i] * self.vectors.combine(one))[0]
         return result
 
     def ritz_coordinates(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -239,8 +243,8 @@ class KrylovBasis:
         Residuals come from a difference of squares, so they are accurate to some 1e-8 of H's size.
         """
         values, coordinates = torch.linalg.eigh(self.projected())
-        squares = (coordinates * (self.squares @ coordinates)).sum(0)
-        return values, coordinates, (squares - values.square()).clamp(min=0).sqrt()
+        squares, lengths = ((coordinates * (matrix @ coordinates)).sum(0) for matrix in (self.squares, self.overlaps))
+        return values, coordinates, (squares + (lengths - 2) * values.square()).clamp(min=0).sqrt()
 
     def factor(self, shift: float = 0.0, dtype: torch.dtype = torch.float64) -> Tensor:
         """Compute rows U with U'U = GV (V'GV)^-1 V'G <= G, the Nystrom approximation of G = H + shift I >= 0.
@@ -252,10 +256,11 @@ class KrylovBasis:
             dtype: the precision that the rows are rounded to.
         """
         mixing = self._mixing(shift)
-        factor = self.vectors.new_empty(len(mixing), self.vectors.shape[1], dtype=dtype)
+        factor = mixing.new_empty(len(mixing), self.vectors.length, dtype=dtype)
         for rows, some in zip(factor.split(AT_A_TIME), mixing.split(AT_A_TIME), strict=True):
-            exact = some @ self.products
-            rows.copy_(exact.addmm_(some, self.vectors, alpha=shift) if shift else exact)
+            rows.copy_(self.products.combine(some, dtype))
+            if shift:
+                rows.add_(self.vectors.combine(some, dtype), alpha=shift)
         return factor
 
     def _mixing(self, shift: float) -> Tensor:
@@ -296,9 +301,10 @@ class KrylovBasis:
         """
         _, mixing = self._outside()
         small = self.interpolant_in_coordinates()
-        rows = self.vectors.new_empty(len(small), self.vectors.shape[1], dtype=dtype)
-        outside = mixing @ self.products - (mixing @ self.cross.T) @ self.vectors
-        rows[: len(self)], rows[len(self) :] = self.vectors, outside
+        rows = mixing.new_empty(len(small), self.vectors.length, dtype=dtype)
+        self.vectors.copy_to(rows[: len(self)])
+        within = self.vectors.combine(mixing @ self.cross.T, dtype)
+        torch.sub(self.products.combine(mixing, dtype), within, out=rows[len(self) :])
         return rows, small
 
     def interpolant_in_coordinates(self) -> Tensor:
@@ -321,7 +327,7 @@ class KrylovBasis:
         # The inner products of the parts of HV outside of span(V). If V comes from products with H, these parts have
         # few dimensions. `cross` is taken as computed: V'HV made symmetric differs from it by rounding, and the square
         # root of that difference would look like such a part.
-        gram = self.squares - self.cross.T @ self.cross
+        gram = self.squares - self.cross.T @ (2 * self.cross - self.overlaps @ self.cross)
         squares, rotation = torch.linalg.eigh((gram + gram.T) / 2)
         kept = squares > (self.rounding * self.size) ** 2
         sizes, rotation = squares[kept].sqrt(), rotation[:, kept]
@@ -339,19 +345,12 @@ class KrylovBasis:
     def _top_of_factor(self) -> tuple[float, Tensor]:
         mixing = self._mixing(0.0)
         if len(mixing) == 0:
-            return 0.0, self.vectors.new_zeros(self.vectors.shape[1])
+            return 0.0, self.cross.new_zeros(self.vectors.length)
         values, rotation = torch.linalg.eigh(mixing @ self.squares @ mixing.T)
-        vector = (rotation[:, -1] @ mixing) @ self.products
+        vector = self.products.combine((rotation[:, -1] @ mixing)[None])[0]
         return float(values[-1]), vector / vector.norm()
 
 
-def _roomier(rows: Tensor) -> Tensor:
-    """Copy rows into a tensor with room for as many more."""
-    result = rows.new_empty(max(FIRST_ROOM, 2 * len(rows)), rows.shape[1])
-    result[: len(rows)] = rows
-    return result
-
-
-def _grown(matrix: Tensor, column: Tensor, row: Tensor) -> Tensor:
-    """Add a column and a row. The last entry of both is the new corner."""
-    return torch.cat([torch.cat([matrix, column[:-1, None]], 1), row[None]])
+def _grown(matrix: Tensor, columns: Tensor, rows: Tensor) -> Tensor:
+    """Add columns to a square matrix, and rows, which are given as columns, too."""
+    return torch.cat([torch.cat([matrix, columns[: len(matrix)]], 1), rows.T])

@@ -61,7 +61,8 @@ def dense_map(problem: Problem, basis: KrylovBasis) -> tuple[Tensor, Tensor]:
         matrix = factor.T @ factor
     else:
         matrix, a = basis.interpolant_in_coordinates(), 2 * problem.lambda2
-    g = torch.nn.functional.pad(basis.vectors @ problem.gradient, (0, len(matrix) - len(basis)))
+    inside = basis.vectors.inner(problem.gradient[None])[:, 0]
+    g = torch.nn.functional.pad(inside, (0, len(matrix) - len(basis)))
     return torch.linalg.solve(identity(matrix) - matrix / a, g), g
 
 
@@ -90,7 +91,7 @@ class NystromModel:
         Args:
             problem: g, the penalty, lambda2 and the bounds of the spectrum.
             basis: what is known of H.
-            guesses: maps by lambda1 to start from, of a smaller basis.
+            guesses: maps by lambda1 to start from, of a smaller basis. They may be sparse tensors.
             dtype: the precision of the maps, and of U. Where blocks have several entries, U is always in float64,
                 because the line search compares sums over all entries.
             shifted: whether to take the Nystrom approximation of H + shift I in any case.
@@ -107,13 +108,14 @@ class NystromModel:
         self._guesses = self._starts(guesses) if guesses else {}
         self._sums = ActiveSums(problem.gradient, self.factor)
         self._solved: list[tuple[float, Tensor]] = [(math.inf, problem.gradient.new_zeros(len(self.factor)))]
-        self._ys = {math.inf: problem.gradient}
+        self._ys = {math.inf: self._sums.start}
 
     def _starts(self, guesses: Mapping[float, Tensor]) -> dict[float, Tensor]:
         """Compute z = UD of each map. AT_A_TIME maps share a product."""
         maps = list(guesses.values())
-        some = (torch.stack(maps[i : i + AT_A_TIME]).to(self.factor) for i in range(0, len(maps), AT_A_TIME))
-        starts = (z.double() for rows in some for z in inner_products(rows, self.factor))
+        some = (maps[i : i + AT_A_TIME] for i in range(0, len(maps), AT_A_TIME))
+        dense = (torch.stack([one.to_dense() for one in few]).to(self.factor) for few in some)
+        starts = (z.double() for rows in dense for z in inner_products(rows, self.factor))
         return dict(zip(guesses, starts, strict=True))
 
     @cached_property
@@ -132,7 +134,8 @@ class NystromModel:
 
     def _quadratic(self, found: Solved) -> tuple[float, float]:
         """Compute a lower bound of D'HD, and what it is likely to be."""
-        squares, length = found.product.square(), float(found.delta @ found.delta)
+        squares = found.product.square()
+        length = float(torch.linalg.vector_norm(found.delta, dtype=torch.float64)) ** 2
         if self.middle is None:
             bound = float(squares.sum()) - self.problem.shift * length
             return bound, bound

@@ -11,6 +11,14 @@ from secondsight.optim.duality_gap import DualityGap
 from secondsight.optim.problem import Objective
 from secondsight.optim.proof import Origin
 
+SPARSE = 1 / 3
+"""A sparse tensor takes 12 bytes for each entry that is not zero. A dense one in float32 takes 4 for every entry."""
+
+
+def kept(delta: Tensor) -> Tensor:
+    """Make a map a sparse tensor if that takes less memory: most maps of a path have few entries."""
+    return delta.to_sparse() if int(delta.count_nonzero()) < SPARSE * delta.numel() else delta
+
 
 @dataclass(frozen=True)
 class Point:
@@ -18,7 +26,7 @@ class Point:
 
     Attributes:
         lambda1: the weight of the penalty.
-        delta: the map, in the precision that it is returned in.
+        kept: the map, in the precision that it is returned in, perhaps as a sparse tensor.
         objective: the objective at the map, by the exact product where there is one, else a lower bound of it.
         sparsity: the share of zeros, counted as the user counts them.
         rounding: how far rounding may have raised the objective.
@@ -29,7 +37,7 @@ class Point:
     """
 
     lambda1: float
-    delta: Tensor
+    kept: Tensor
     objective: Objective
     sparsity: float
     rounding: float = 0.0
@@ -37,6 +45,11 @@ class Point:
     gap: DualityGap | None = None
     origin: Origin | None = None
     quadratic: float | None = None
+
+    @property
+    def delta(self) -> Tensor:
+        """The map."""
+        return self.kept.to_dense()
 
     def gain(self, norm: float) -> float:
         """Compute the likely g'D + 1/2 D'HD of the map rescaled to the given L2 norm."""

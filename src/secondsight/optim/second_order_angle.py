@@ -28,14 +28,14 @@ def angle_without_penalty(problem: Problem, basis: KrylovBasis) -> tuple[float, 
         return 0.0, 0.0
     estimate = degrees_between(*dense_map(problem, basis))
     # In units of 2 lambda2, because the square of a huge or tiny lambda2 is outside of float64's range.
-    unit, inside = 2 * problem.lambda2, basis.vectors @ g
+    unit, inside = 2 * problem.lambda2, basis.vectors.inner(g[None])[:, 0]
     weights = torch.linalg.solve(identity(basis.cross) - basis.projected() / unit, inside)
     if problem.mu <= 0 or not bool(weights.any()):
         return estimate, 180.0
     # The residual is the sum of V'rest and (HV)'weights / unit. Its length comes from inner products, so it is accurate
     # to some 1e-8 of the map's.
     rest, moved = inside - weights, weights / unit
-    square = rest @ (rest + 2 * basis.cross @ moved) + moved @ basis.squares @ moved
+    square = rest @ (basis.overlaps @ rest + 2 * basis.cross @ moved) + moved @ basis.squares @ moved
     share = math.sqrt(max(0.0, float(square))) / (problem.mu / unit * float(weights.norm()))
     radius = math.degrees(math.asin(share)) if share < 1 else 180.0
     return estimate, min(180.0, abs(estimate - degrees_between(weights, inside)) + radius)

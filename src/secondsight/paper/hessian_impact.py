@@ -149,7 +149,7 @@ def measure(model: Classifier, file: Path, seed: int, choice: str = "auto") -> R
     rank_one = (1 - others) / max(others, SMALLEST) * float(g @ g)
     fixed = {str(c1): angle(c1) for c1 in FIXED}
     relative = {str(share): angle(share * top) if top > 0 else (0.0, 0.0) for share in RELATIVE}
-    along = solver.basis.vectors @ (g / g.norm()) if bool(g.any()) else solver.basis.vectors.new_zeros(0)
+    along = solver.basis.vectors.inner((g / g.norm())[None])[:, 0] if bool(g.any()) else g.new_zeros(0)
     rest = solver.basis.projected() - rank_one * torch.outer(along, along) if len(along) else along[:, None]
     return {
         "probability": 1 - others,

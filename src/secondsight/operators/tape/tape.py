@@ -161,6 +161,11 @@ class Tape:
                     live[slot] = _sum(live[slot], (part, True))
         return live[0][0].reshape(len(u), *self.shape)
 
+    def leave_out_bends(self) -> None:
+        """Free what only `bends` needs."""
+        for node in self.nodes:
+            node.step = node.step.bent()
+
     @torch.no_grad()
     def bends(self, u: Tensor, last: bool = False) -> dict[int, Bend]:
         """Send the adjoint u (n, classes) of the logits back, and collect the bend of each curved step.
