@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,6 +141,13 @@ def in_place(function: Callable[..., Tensor]) -> Layer:
     return lambda x: function(x * 1.0, inplace=True)
 
 
+SCALES = torch.tensor([0.5, -2.0, 1.5, 3.0, -0.3, 1.0], dtype=torch.float64)
+
+
+def used_twice(x: Tensor) -> Tensor:
+    return x.tanh() + x
+
+
 LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     **{
         name: (getattr(functional, name), (6,))
@@ -205,6 +213,9 @@ LAYERS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     ),
     "twice": (lambda x: functional.silu(functional.gelu(x * 2) * x - x.tanh()), (5,)),
     "used-again": (lambda x: x.tanh() + x.tanh().relu() * x, (5,)),
+    "scale-before": (lambda x: functional.silu(x * SCALES), (6,)),
+    "scale-used-again": (lambda x: used_twice(x * SCALES), (6,)),
+    "scale-that-repeats": (lambda x: functional.silu(x.sum(1, keepdim=True) * SCALES), (6,)),
     "kept-tangents-are-not-overwritten": (lambda x: (x * 2).tanh() + functional.relu_(x * 2), (5,)),
     "behind-tokens": (behind(lambda x: functional.silu(x * x.mean(2, keepdim=True).tanh(), inplace=True)), (3, 4)),
     "layer-norm-behind-tokens": (behind(module(nn.LayerNorm(4))), (3, 4)),
@@ -284,6 +295,20 @@ def test_products_with_the_hessian_of_the_loss(case: Case) -> None:
         rows = normal(3, H.size, seed=8) * torch.tensor([[1.0], [1e-9], [1e9]], dtype=torch.float64)
         wanted = hessian(case.net, case.x, linear.target)
         torch.testing.assert_close(H.times_rows(rows), rows @ wanted, rtol=1e-9, atol=1e-20)
+
+
+def test_an_activation_takes_in_the_scale_of_the_batch_norm_before_it() -> None:
+    net = lively(nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Hardswish(), nn.Linear(5, 4)), 3).double()
+    tape = recorded(ss.Classifier(net, input_shape=(6,)), normal(2, 6))
+    assert tape is not None
+    assert [type(node.step).__name__ for node in tape.nodes] == ["Product", "Elementwise", "Product"]
+    (step,) = (node.step for node in tape.nodes if isinstance(node.step, Elementwise))
+    assert step.scale_before is not None
+    # Tapes whose scales differ are not joined, because a step has one scale for all inputs.
+    one, other = split(tape)
+    assert joined([one, other]) is not None
+    other.nodes[1].step = replace(step, slope=step.slope[1:], value=step.value[1:], scale_before=2 * step.scale_before)
+    assert joined([one, other]) is None
 
 
 def test_gauss_newton_frees_what_only_curvature_needs() -> None:

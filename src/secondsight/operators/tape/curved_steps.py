@@ -52,17 +52,19 @@ class AtInputs(Step):
 
 @dataclass(eq=False)
 class Elementwise(AtInputs):
-    """y = F(a), entry by entry.
+    """y = F(c a), entry by entry.
 
     Attributes:
-        slope: F'(a).
-        value: a itself, where F is curved. None after the last bend.
-        second: computes F'' from a. None: F is linear on either side of its kinks.
+        slope: c F'(c a).
+        value: c a itself, where F is curved. None after the last bend.
+        second: computes F'' from c a. None: F is linear on either side of its kinks.
+        scale_before: c. None: 1.
     """
 
     slope: Tensor
     value: Tensor | None = None
     second: Callable[[Tensor], Tensor] | None = None
+    scale_before: Tensor | None = field(default=None, metadata={"weight": True})
 
     @property
     def curved(self) -> bool:  # type: ignore[override]
@@ -70,25 +72,33 @@ class Elementwise(AtInputs):
         return self.second is not None
 
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
-        """Multiply with F'."""
-        tangent = by_direction(tangents[0], len(self.slope))
+        """Multiply with c F'."""
+        tangent = by_direction(tangents[0], self.slope.shape[0])
         result = tangent.mul_(self.slope) if may_overwrite else tangent * self.slope
-        return by_row(result)
+        return by_row(result, self.slope)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Do the same, because a diagonal is its own transpose."""
         return (self.forward(may_overwrite, cotangent),)
 
     def bend(self, adjoint: Tensor) -> Bend:
-        """F''(a) ybar a'."""
+        """c^2 F''(c a) ybar a'."""
         assert self.second is not None
         assert self.value is not None
         weights = self.second(self.value).mul_(adjoint)
-        return lambda a: (by_row(by_direction(a, len(weights)) * weights),)
+        if self.scale_before is not None:
+            weights.mul_(self.scale_before.square())
+        return lambda a: (by_row(by_direction(a, weights.shape[0]) * weights, weights),)
 
     def bent(self) -> Step:
         """Leave out the value."""
         return replace(self, value=None)
+
+    def after_scale(self, factor: Tensor | float) -> Step | None:
+        """Scale the slope. None: the scale is a number, or not the first."""
+        if self.scale_before is not None or not isinstance(factor, Tensor):
+            return None
+        return replace(self, slope=self.slope * factor, scale_before=factor)
 
 
 @dataclass(eq=False)
@@ -104,19 +114,19 @@ class Multiply(AtInputs):
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """a'b + ab'."""
         a, b = (by_direction(tangent, len(self.a)) for tangent in tangents)
-        return by_row(torch.addcmul(a * self.b, self.a, b))
+        return by_row(torch.addcmul(a * self.b, self.a, b), self.a)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """(b ybar, a ybar), summed over repeated dimensions."""
         cotangent = by_direction(cotangent, len(self.a))
-        return summed(self.spread, cotangent * self.b, cotangent * self.a)
+        return summed(self.spread, self.a, cotangent * self.b, cotangent * self.a)
 
     def bend(self, adjoint: Tensor) -> Bend:
         """(ybar b', ybar a')."""
 
         def bent(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
             a, b = (by_direction(tangent, len(adjoint)) for tangent in (a, b))
-            return summed(self.spread, adjoint * b, adjoint * a)
+            return summed(self.spread, adjoint, adjoint * b, adjoint * a)
 
         return bent
 
@@ -134,12 +144,12 @@ class Quotient(AtInputs):
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """(a' - y b') / b."""
         a, b = (by_direction(tangent, len(self.b)) for tangent in tangents)
-        return by_row((a - self.y * b) / self.b)
+        return by_row((a - self.y * b) / self.b, self.b)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """(ybar / b, -y ybar / b), summed over repeated dimensions."""
         weights = by_direction(cotangent, len(self.b)) / self.b
-        return summed(self.spread, weights, -self.y * weights)
+        return summed(self.spread, self.b, weights, -self.y * weights)
 
     def bend(self, adjoint: Tensor) -> Bend:
         """(-w b', w (2 y b' - a')) with w = ybar / b^2."""
@@ -147,14 +157,14 @@ class Quotient(AtInputs):
 
         def bent(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
             a, b = (by_direction(tangent, len(adjoint)) for tangent in (a, b))
-            return summed(self.spread, -weights * b, weights * (2 * self.y * b - a))
+            return summed(self.spread, adjoint, -weights * b, weights * (2 * self.y * b - a))
 
         return bent
 
 
-def summed(spread: tuple[list[int], list[int]], *parts: Tensor) -> tuple[Tensor, ...]:
-    """Sum the parts of an adjoint over the dimensions along which its tensors are repeated."""
-    pairs = zip(map(by_row, parts), spread, strict=True)
+def summed(spread: tuple[list[int], list[int]], like: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
+    """Sum the parts of an adjoint over the dimensions along which its tensors are repeated. `like` has their rows."""
+    pairs = zip((by_row(part, like) for part in parts), spread, strict=True)
     return tuple(part.sum(dims, keepdim=True) if dims else part for part, dims in pairs)
 
 
@@ -178,7 +188,7 @@ class WeightedSum(AtInputs):
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """u ybar."""
-        return (by_row(self.u * self._spread(cotangent)),)
+        return (by_row(self.u * self._spread(cotangent), self.u),)
 
     def _along(self, values: Tensor) -> Tensor:
         return (self.u * values).sum(self.dims, keepdim=True)
@@ -210,7 +220,7 @@ class Norm(WeightedSum):
 
         def bent(a: Tensor) -> tuple[Tensor, ...]:
             tangent = by_direction(a, len(self.u))
-            return (by_row(torch.addcmul(tangent, self.u, self._along(tangent), value=-1).mul_(weights)),)
+            return (by_row(torch.addcmul(tangent, self.u, self._along(tangent), value=-1).mul_(weights), self.u),)
 
         return bent
 
@@ -230,11 +240,11 @@ class Variance(WeightedSum):
 
     def bend(self, adjoint: Tensor) -> Bend:
         """factor (a' - mean a') ybar."""
-        weights = self._spread(adjoint) * self.factor
+        weights = self._spread(adjoint)[0] * self.factor
 
         def bent(a: Tensor) -> tuple[Tensor, ...]:
             tangent = by_direction(a, len(self.u))
-            return (by_row((tangent - tangent.mean(self.dims, keepdim=True)).mul_(weights)),)
+            return (by_row((tangent - tangent.mean(self.dims, keepdim=True)).mul_(weights), self.u),)
 
         return bent
 
@@ -251,19 +261,19 @@ class MatrixProducts(AtInputs):
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """A'B + AB'."""
         a, b = (by_direction(tangent, len(self.a)) for tangent in tangents)
-        return by_row(a @ self.b + self.a @ b)
+        return by_row(a @ self.b + self.a @ b, self.a)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """(Ybar B^T, A^T Ybar)."""
         cotangent = by_direction(cotangent, len(self.a))
-        return by_row(cotangent @ self.b.mT), by_row(self.a.mT @ cotangent)
+        return by_row(cotangent @ self.b.mT, self.a), by_row(self.a.mT @ cotangent, self.a)
 
     def bend(self, adjoint: Tensor) -> Bend:
         """(Ybar B'^T, A'^T Ybar)."""
 
         def bent(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
             a, b = (by_direction(tangent, len(adjoint)) for tangent in (a, b))
-            return by_row(adjoint @ b.mT), by_row(a.mT @ adjoint)
+            return by_row(adjoint @ b.mT, adjoint), by_row(a.mT @ adjoint, adjoint)
 
         return bent
 
@@ -280,7 +290,7 @@ class Softmax(AtInputs):
 
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """s (a' - <s, a'>)."""
-        return by_row(self._times(by_direction(tangents[0], len(self.s))))
+        return by_row(self._times(by_direction(tangents[0], len(self.s))), self.s)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Do the same, because the matrix is symmetric."""
@@ -293,7 +303,7 @@ class Softmax(AtInputs):
         def bent(change: Tensor) -> tuple[Tensor, ...]:
             # <s', ybar> = <s', ybar - <s, ybar>>, because the entries of s' add up to 0.
             bent = by_direction(change, len(self.s)) * centred
-            return (by_row(torch.addcmul(bent, self.s, bent.sum(self.dim, keepdim=True), value=-1)),)
+            return (by_row(torch.addcmul(bent, self.s, bent.sum(self.dim, keepdim=True), value=-1), self.s),)
 
         return bent
 

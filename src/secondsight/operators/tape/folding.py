@@ -1,4 +1,8 @@
-"""Batch norm folded into the convolution before it, in a copy of the weights that the tapes of many inputs share."""
+"""Scales, such as those of batch norm, made one with the step before or after them.
+
+The activation after a scale takes it into the slopes that it holds in any case. A convolution before a scale takes it
+into a copy of its weights, which the tapes of many inputs share.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,21 @@ from torch import Tensor
 
 from secondsight.operators.tape.linear_steps import Step
 from secondsight.operators.tape.tape import Node, Tape, changed
+
+
+def merge_scales(nodes: list[Node], output: int) -> list[Node]:
+    """Make one step of each scale and the step after it, where that takes no memory and the scale has no other use."""
+    uses = Counter([output, *(slot for node in nodes for slot in node.inputs)])
+    scales = {node.output: node for node in nodes if node.step.scale is not None and uses[node.output] == 1}
+    merged, gone = list[Node](), set[int]()
+    for node in nodes:
+        before = scales.get(node.inputs[0])
+        step = None if before is None or before.step.scale is None else node.step.after_scale(before.step.scale)
+        if before is not None and step is not None:
+            gone.add(before.output)
+            node = replace(node, step=step, inputs=before.inputs)
+        merged.append(node)
+    return [node for node in merged if node.output not in gone]
 
 
 class FoldedWeights:

@@ -30,8 +30,8 @@ def layout(tensor: Tensor) -> torch.memory_format:
 
 
 def by_direction(tangent: Tensor, rows: int) -> Tensor:
-    """View a tangent with a dimension of its own for the directions. Each direction has `rows` rows."""
-    return tangent.view(-1, rows, *tangent.shape[1:])
+    """View a tangent with a dimension of its own for the directions, if there are several. Each has `rows` rows."""
+    return tangent if tangent.shape[0] == rows else tangent.view(-1, rows, *tangent.shape[1:])
 
 
 def own(tensor: Tensor) -> Tensor:
@@ -39,10 +39,12 @@ def own(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.untyped_storage().nbytes() > tensor.nbytes else tensor
 
 
-def by_row(tangent: Tensor) -> Tensor:
-    """Undo `by_direction`: dimension 0 runs over the rows of all directions again."""
+def by_row(tangent: Tensor, like: Tensor) -> Tensor:
+    """Undo `by_direction`: dimension 0 runs over the rows of all directions again, as it does in `like`."""
+    if tangent.ndim == like.ndim:
+        return tangent
     result = tangent.flatten(0, 1)
-    if len(result) > 1 or result.ndim != 4:
+    if result.shape[0] > 1 or result.ndim != 4:
         return result
     # A dimension of length 1 may have any stride. But torch takes an image for channels last only if the stride of
     # dimension 0 is the largest. Otherwise each convolution would copy it.
@@ -101,6 +103,10 @@ class Step:
         """Make one step of this one and a scale after it, with weights of its own. None: this step has no weights."""
         return None
 
+    def after_scale(self, factor: Tensor | float) -> Step | None:
+        """Make one step of a scale and this one after it, with no more memory than this one. None: it takes more."""
+        return None
+
 
 def _pairs(a: Step, b: Step) -> Iterator[tuple[Any, Any]]:
     return zip(vars(a).values(), vars(b).values(), strict=True)
@@ -149,17 +155,20 @@ class Pointwise(Step):
 
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Multiply the channels of each pixel with the weights."""
-        down, right = self.stride
-        return _times(tangents[0].movedim(1, -1)[:, ::down, ::right], self.weight.flatten(1).T).movedim(-1, 1)
+        pixels = tangents[0].permute(0, 2, 3, 1)
+        if self.stride != (1, 1):
+            down, right = self.stride
+            pixels = pixels[:, ::down, ::right]
+        return (pixels @ self.weight.flatten(1).T).permute(0, 3, 1, 2)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Multiply the channels of each pixel with the transposed weights."""
-        down, right = self.stride
-        pixels = _times(cotangent.movedim(1, -1), self.weight.flatten(1))
+        pixels = cotangent.permute(0, 2, 3, 1) @ self.weight.flatten(1)
         if self.stride != (1, 1):
+            down, right = self.stride
             kept, pixels = pixels, pixels.new_zeros(len(pixels), *self.shape[1:], pixels.shape[-1])
             pixels[:, ::down, ::right] = kept
-        return (pixels.movedim(-1, 1),)
+        return (pixels.permute(0, 3, 1, 2),)
 
     def followed_by_scale(self, factor: Tensor) -> Step | None:
         """Scale the weights of each output channel."""
@@ -172,10 +181,6 @@ def _with_scaled_weight(step: Convolution | Pointwise, factor: Tensor) -> Step |
         return None
     weight = step.weight.detach() * factor[:, None]
     return replace(step, weight=weight.contiguous(memory_format=layout(weight)))
-
-
-def _times(pixels: Tensor, matrix: Tensor) -> Tensor:
-    return (pixels.flatten(0, -2) @ matrix).view(*pixels.shape[:-1], -1)
 
 
 @dataclass(eq=False)
@@ -208,12 +213,12 @@ class FixedMatrices(Step):
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Multiply with the matrices."""
         parts = by_direction(tangents[0], len(self.matrices))
-        return by_row(self.matrices @ parts if self.left else parts @ self.matrices)
+        return by_row(self.matrices @ parts if self.left else parts @ self.matrices, self.matrices)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Multiply with the transposed matrices."""
         parts = by_direction(cotangent, len(self.matrices))
-        return (by_row(self.matrices.mT @ parts if self.left else parts @ self.matrices.mT),)
+        return (by_row(self.matrices.mT @ parts if self.left else parts @ self.matrices.mT, self.matrices),)
 
 
 @dataclass(eq=False)
@@ -281,12 +286,12 @@ class Mask(Step):
 
     def forward(self, may_overwrite: bool, *tangents: Tensor) -> Tensor:
         """Let entries pass, or multiply them with the slope."""
-        tangent = by_direction(tangents[0], len(self.passed))
+        tangent = by_direction(tangents[0], self.passed.shape[0])
         if self.slope != 0:
             result = torch.add(tangent * self.slope, tangent * self.passed, alpha=1 - self.slope)
         else:
             result = tangent.mul_(self.passed) if may_overwrite else tangent * self.passed
-        return by_row(result)
+        return by_row(result, self.passed)
 
     def transpose(self, may_overwrite: bool, cotangent: Tensor) -> tuple[Tensor, ...]:
         """Do the same, because a diagonal is its own transpose."""
@@ -336,7 +341,8 @@ class Gather(Step):
 
     def _flat(self, planes: Tensor) -> Tensor:
         """(directions, inputs, pixels, channels)."""
-        return by_direction(planes.movedim(1, -1).flatten(1, 2), len(self.index))
+        flat = planes.movedim(1, -1).flatten(1, 2)
+        return flat.view(-1, len(self.index), *flat.shape[1:])
 
     def _planes(self, flat: Tensor, shape: tuple[int, ...]) -> Tensor:
         return flat.reshape(-1, *shape[1:], shape[0]).movedim(-1, 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from secondsight.operators.tape.linear_steps import Step, by_direction, by_row
+from secondsight.operators.tape.linear_steps import Step
 
 
 @dataclass(eq=False)
@@ -74,10 +74,10 @@ class Cat(Step):
 
     def _parts(self, tangent: Tensor, length: int) -> Tensor:
         """If pieces are joined along dimension 0, view it as two: directions with inputs, and the parts of an input."""
-        return tangent if self.dim else by_direction(tangent, length)
+        return tangent if self.dim else tangent.unflatten(0, (-1, length))
 
     def _rows(self, tangent: Tensor) -> Tensor:
-        return tangent if self.dim else by_row(tangent)
+        return tangent if self.dim else tangent.flatten(0, 1)
 
 
 @dataclass(eq=False)

@@ -16,6 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from secondsight.model.classifier import Classifier
 from secondsight.model.failures import is_out_of_memory
+from secondsight.operators.tape.folding import merge_scales
 from secondsight.operators.tape.linear_steps import Step
 from secondsight.operators.tape.placement import Placement
 from secondsight.operators.tape.rules import CONSTANT, DETACH, RULES, Call, Outcome, Placed
@@ -159,7 +160,7 @@ class Recorder(TorchDispatchMode):
             return None
         output = self.slots[logits]
         signature = hash(repr((self.signature, output)))
-        return Tape(self.nodes, output, self.x.shape, logits.detach(), self.sizes, signature)
+        return Tape(merge_scales(self.nodes, output), output, self.x.shape, logits.detach(), self.sizes, signature)
 
 
 def _outcome(call: Call) -> Outcome:
