@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from secondsight.optim import nystrom_model
+from secondsight.optim.kept_map import KeptMap
 from secondsight.optim.krylov_basis import KrylovBasis
+from secondsight.optim.long_rows import PIECE, LongRows
 from secondsight.optim.nystrom_model import NystromModel, dense_map
 from secondsight.optim.penalties import L1
 from secondsight.optim.problem import Problem
@@ -29,7 +31,7 @@ def test_sums_of_active_entries_are_those_of_all_entries(seed: int) -> None:
     """From one lambda1 to any other, and from guesses that are far off."""
     problem, basis = _problem(seed)
     largest = float(problem.gradient.abs().max())
-    guesses: dict[float, Tensor] = {}
+    guesses: dict[float, KeptMap] = {}
     for _ in range(2):
         model = NystromModel(problem, basis, guesses)
         for share in (0.9, 0.7, 0.5, 0.3, 0.6, 0.1, 0.01):
@@ -39,7 +41,39 @@ def test_sums_of_active_entries_are_those_of_all_entries(seed: int) -> None:
             whole = semismooth_newton(threshold, model.a, start).delta
             torch.testing.assert_close(delta, whole, rtol=1e-8, atol=1e-12)
             # Far from the solution of the next round: those of other values of lambda1.
-            guesses[(1.1 - share) * largest] = delta
+            guesses[(1.1 - share) * largest] = KeptMap.of(delta)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.49, 0.51, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_kept_map_is_the_map(share: float, dtype: torch.dtype) -> None:
+    delta = _normal(1000, seed=0).to(dtype)
+    delta[int(1000 * share) :] = 0
+    kept = KeptMap.of(delta)
+    assert torch.equal(kept.dense(), delta)
+    assert kept.dense().dtype == dtype
+    numbers = len(kept.values) + (0 if kept.places is None else len(kept.places))
+    assert numbers <= min(1000, 2000 * share)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-60, 1e60])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_long_rows_are_a_matrix(dtype: torch.dtype, size: float) -> None:
+    """More rows than there is room for at first, more entries than one piece, and sizes outside of float32's range."""
+    wanted = _normal(10, PIECE + 9, seed=0)
+    # As float32 keeps them.
+    wanted = wanted.to(dtype).double() * size * torch.arange(10)[:, None].double()
+    rows = LongRows(wanted[0], dtype)
+    for row in wanted:
+        rows.append(row)
+    accuracy = {"rtol": 4 * torch.finfo(dtype).eps, "atol": 0.0}
+    torch.testing.assert_close(rows.tensor(), wanted, **accuracy)
+    torch.testing.assert_close(torch.stack([rows[i] for i in range(10)]), rows.tensor(), rtol=0, atol=0)
+    vectors, coefficients = _normal(3, PIECE + 9, seed=1), _normal(2, 10, seed=2)
+    inner, combined = rows.tensor() @ vectors.T, coefficients @ rows.tensor()
+    # Both are sums in float64, whatever the rows are kept in.
+    torch.testing.assert_close(rows.inner(vectors), inner, rtol=1e-10, atol=1e-10 * size)
+    torch.testing.assert_close(rows.combine(coefficients), combined, rtol=1e-12, atol=1e-12 * size)
 
 
 @pytest.mark.parametrize("is_indefinite", [False, True])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from secondsight.optim.duality_gap import DualityGap
+from secondsight.optim.kept_map import KeptMap
 from secondsight.optim.path import Point, Solve
 from secondsight.optim.penalties import Penalty
 from secondsight.optim.problem import Problem
@@ -34,7 +35,7 @@ def cafo_solver(
         origin = Origin(gradient, lambda1, 2 * lambda2) if penalty.overlapping else None
         return Point(
             lambda1,
-            delta,
+            KeptMap(delta, None, len(delta)),
             problem.objective(delta.double(), 0.0, lambda1, origin),
             sparsity(delta) if origin is None else penalty.zero_share(origin),
             origin=origin,

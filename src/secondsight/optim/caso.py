@@ -19,11 +19,12 @@ from secondsight.optim.duality_gap import duality_gap
 from secondsight.optim.eigenvalue_bounds import Estimated, TopBound
 from secondsight.optim.extreme_eigenvalues import Search, Spectrum, estimate
 from secondsight.optim.fista import Iterate, fista
+from secondsight.optim.kept_map import KeptMap
 from secondsight.optim.krylov_basis import DEVIATIONS, KrylovBasis
 from secondsight.optim.lambda_choice import LambdaRule
 from secondsight.optim.metered_operator import MeteredOperator
 from secondsight.optim.nystrom_model import NystromModel
-from secondsight.optim.path import Path, Point, kept
+from secondsight.optim.path import Path, Point
 from secondsight.optim.penalties import L1, Penalty
 from secondsight.optim.problem import C1, Objective, Problem
 from secondsight.optim.proof import Origin
@@ -122,7 +123,7 @@ class CasoSolver:
         If the first product shows that the path is far off, the choice may change. Later, the path is solved again only
         after the chosen map is certified.
         """
-        guesses: dict[float, Tensor] = {}
+        guesses: dict[float, KeptMap] = {}
         proven: Point | None = None
         patient = False
         while True:
@@ -141,7 +142,7 @@ class CasoSolver:
             del path, point
             patient = True
 
-    def _solve_path(self, rule: LambdaRule, guesses: dict[float, Tensor]) -> Path:
+    def _solve_path(self, rule: LambdaRule, guesses: dict[float, KeptMap]) -> Path:
         """Solve the path on the basis. Its model, which is as large as the basis, is freed before the next one.
 
         The guesses are freed as soon as the model has read them.
@@ -261,7 +262,7 @@ class CasoSolver:
         diagonal = None if bounds.diagonal is None else bounds.diagonal * rounding
         return Problem(self.gradient, self.penalty, lambda2, bound, negative, self.fixed_shift, diagonal)
 
-    def _model(self, guesses: Mapping[float, Tensor] | None = None) -> NystromModel:
+    def _model(self, guesses: Mapping[float, KeptMap] | None = None) -> NystromModel:
         """Replace H by what the basis knows of it now."""
         return NystromModel(self.problem, self.basis, guesses, self.dtype)
 
@@ -273,7 +274,7 @@ class CasoSolver:
         rounding = model.form_rounding + torch.finfo(self.dtype).eps * self.basis.size
         return Point(
             lambda1,
-            kept(delta),
+            KeptMap.of(delta),
             objective,
             self._sparsity(delta, found.origin),
             self._objective_rounding(objective, rounding),
@@ -329,7 +330,7 @@ class CasoSolver:
         best = fista(self.problem, self.H, start, point.lambda1, self.tolerance, self.dtype, self._rounding)
         delta = best.delta.to(self.dtype)
         sparsity = self._sparsity(delta, best.origin)
-        finished = replace(point, kept=kept(delta), sparsity=sparsity, origin=best.origin)
+        finished = replace(point, kept=KeptMap.of(delta), sparsity=sparsity, origin=best.origin)
         finished = self._certified(finished, best.product)
         return min(point, finished, key=lambda p: math.inf if p.gap is None else p.gap.relative_gap)
 

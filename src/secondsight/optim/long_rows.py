@@ -12,7 +12,7 @@ from secondsight.optim.small_matrices import inner_products
 FIRST_ROOM = 8
 """Rows that there is room for at first: most maps take fewer products."""
 
-PIECE = 2**14
+PIECE = 2**15
 """Entries of each row that are converted to float64 at a time: what all rows have of them fits into a CPU's cache."""
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from secondsight.optim.active_sums import ActiveSums, EntrywiseThreshold
+from secondsight.optim.kept_map import KeptMap
 from secondsight.optim.krylov_basis import AT_A_TIME, KrylovBasis
 from secondsight.optim.problem import Problem
 from secondsight.optim.proof import Origin
@@ -23,6 +24,10 @@ from secondsight.optim.semismooth_newton import (
     semismooth_newton,
 )
 from secondsight.optim.small_matrices import identity, inner_products
+
+UNSEEN = 1e3
+"""A squared residual of so many times the squared rounding of products does not matter to a map: where products are in
+float32 it leaves a relative gap of some 1e-8, and maps are certified to 1e-4."""
 
 
 class ModelMap(NamedTuple):
@@ -82,7 +87,7 @@ class NystromModel:
         self,
         problem: Problem,
         basis: KrylovBasis,
-        guesses: Mapping[float, Tensor] | None = None,
+        guesses: Mapping[float, KeptMap] | None = None,
         dtype: torch.dtype = torch.float64,
         shifted: bool = False,
     ) -> None:
@@ -91,7 +96,7 @@ class NystromModel:
         Args:
             problem: g, the penalty, lambda2 and the bounds of the spectrum.
             basis: what is known of H.
-            guesses: maps by lambda1 to start from, of a smaller basis. They may be sparse tensors.
+            guesses: maps by lambda1 to start from, of a smaller basis.
             dtype: the precision of the maps, and of U. Where blocks have several entries, U is always in float64,
                 because the line search compares sums over all entries.
             shifted: whether to take the Nystrom approximation of H + shift I in any case.
@@ -110,11 +115,11 @@ class NystromModel:
         self._solved: list[tuple[float, Tensor]] = [(math.inf, problem.gradient.new_zeros(len(self.factor)))]
         self._ys = {math.inf: self._sums.start}
 
-    def _starts(self, guesses: Mapping[float, Tensor]) -> dict[float, Tensor]:
+    def _starts(self, guesses: Mapping[float, KeptMap]) -> dict[float, Tensor]:
         """Compute z = UD of each map. AT_A_TIME maps share a product."""
         maps = list(guesses.values())
         some = (maps[i : i + AT_A_TIME] for i in range(0, len(maps), AT_A_TIME))
-        dense = (torch.stack([one.to_dense() for one in few]).to(self.factor) for few in some)
+        dense = (torch.stack([one.dense() for one in few]).to(self.factor) for few in some)
         starts = (z.double() for rows in dense for z in inner_products(rows, self.factor))
         return dict(zip(guesses, starts, strict=True))
 
@@ -188,8 +193,7 @@ class NystromModel:
         return z if self.middle is None else self.middle @ z
 
     def _newton(self, threshold: Threshold, start: Tensor) -> Solved | None:
-        # A map need not be more exact than the products that it is computed from.
-        negligible = max(NEGLIGIBLE, self.basis.rounding**2)
+        negligible = max(NEGLIGIBLE, UNSEEN * self.basis.rounding**2)
         if self.middle is None:
             return semismooth_newton(threshold, self.a, start, negligible)
         return saddle_newton(threshold, self.middle, self.a, start, negligible)

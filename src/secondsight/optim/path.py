@@ -8,16 +8,9 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from secondsight.optim.duality_gap import DualityGap
+from secondsight.optim.kept_map import KeptMap
 from secondsight.optim.problem import Objective
 from secondsight.optim.proof import Origin
-
-SPARSE = 1 / 3
-"""A sparse tensor takes 12 bytes for each entry that is not zero. A dense one in float32 takes 4 for every entry."""
-
-
-def kept(delta: Tensor) -> Tensor:
-    """Make a map a sparse tensor if that takes less memory: most maps of a path have few entries."""
-    return delta.to_sparse() if int(delta.count_nonzero()) < SPARSE * delta.numel() else delta
 
 
 @dataclass(frozen=True)
@@ -26,7 +19,7 @@ class Point:
 
     Attributes:
         lambda1: the weight of the penalty.
-        kept: the map, in the precision that it is returned in, perhaps as a sparse tensor.
+        kept: the map, in the precision that it is returned in.
         objective: the objective at the map, by the exact product where there is one, else a lower bound of it.
         sparsity: the share of zeros, counted as the user counts them.
         rounding: how far rounding may have raised the objective.
@@ -37,7 +30,7 @@ class Point:
     """
 
     lambda1: float
-    kept: Tensor
+    kept: KeptMap
     objective: Objective
     sparsity: float
     rounding: float = 0.0
@@ -49,7 +42,7 @@ class Point:
     @property
     def delta(self) -> Tensor:
         """The map."""
-        return self.kept.to_dense()
+        return self.kept.dense()
 
     def gain(self, norm: float) -> float:
         """Compute the likely g'D + 1/2 D'HD of the map rescaled to the given L2 norm."""
