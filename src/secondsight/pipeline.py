@@ -135,8 +135,7 @@ def _with_curvature(
         "ritz_values": tuple((solver.basis.ritz_values() * unit).tolist()),
     }
     basis = solver.bound.name
-    # The result copies the maps of the path. Until then the products of the solver have taken as much memory.
-    del solver
+    del solver  # The result copies the maps of the path, and the solver's products take as much memory.
     return SecondOrderExplanation(**build.fields(path, notes, lambda2, method.tolerance, basis, top_bound), **found)
 
 

@@ -174,7 +174,8 @@ class L1(BlockPenalty):
 
     def threshold(self, y: Tensor, lambda1: float) -> Tensor:
         """Shrink every entry by lambda1."""
-        return softshrink(y, lambda1)
+        # No entry is larger than that, and torch refuses a lambda1 that is.
+        return softshrink(y, min(lambda1, torch.finfo(y.dtype).max))
 
     def shrink(self, y: Tensor, lambda1: float) -> Shrunk:
         """Shrink every entry by lambda1."""
