@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -74,6 +76,14 @@ def test_long_rows_are_a_matrix(dtype: torch.dtype, size: float) -> None:
     # Both are sums in float64, whatever the rows are kept in.
     torch.testing.assert_close(rows.inner(vectors), inner, rtol=1e-10, atol=1e-10 * size)
     torch.testing.assert_close(rows.combine(coefficients), combined, rtol=1e-12, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("entry", [0.0, 5e-324, math.inf, math.nan])
+def test_long_rows_take_any_number(entry: float) -> None:
+    row = torch.tensor([entry, 0.0], dtype=torch.float64)
+    rows = LongRows(row, torch.float32)
+    rows.append(row)
+    torch.testing.assert_close(rows[0], row, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("is_indefinite", [False, True])

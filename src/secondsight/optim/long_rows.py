@@ -52,7 +52,7 @@ class LongRows:
             room[:count] = self._kept
             self._room = room
         largest = float(row.abs().max())
-        unit = 2.0 ** math.floor(math.log2(largest)) if largest > 0 else 1.0
+        unit = 2.0 ** math.floor(math.log2(largest)) if 0 < largest < math.inf else 1.0
         self._room[count] = row / unit
         self._kept = self._room[: count + 1]
         self._units = torch.cat([self._units, self._units.new_tensor([unit])])
