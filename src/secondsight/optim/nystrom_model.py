@@ -26,7 +26,7 @@ from secondsight.optim.semismooth_newton import (
 from secondsight.optim.small_matrices import identity, inner_products
 
 UNSEEN = 1e3
-"""A squared residual of so many times the squared rounding of products does not matter to a map: where products are in
+"""A squared residual of up to UNSEEN times the squared rounding of products does not matter to a map: for products in
 float32 it leaves a relative gap of some 1e-8, and maps are certified to 1e-4."""
 
 
