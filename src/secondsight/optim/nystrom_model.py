@@ -25,8 +25,8 @@ from secondsight.optim.semismooth_newton import (
 )
 from secondsight.optim.small_matrices import identity, inner_products
 
-UNSEEN = 1e3
-"""A squared residual of up to UNSEEN times the squared rounding of products does not matter to a map: for products in
+HARMLESS = 1e3
+"""A squared residual of up to HARMLESS times the squared rounding of products does not matter to a map: for products in
 float32 it leaves a relative gap of some 1e-8, and maps are certified to 1e-4."""
 
 
@@ -193,7 +193,7 @@ class NystromModel:
         return z if self.middle is None else self.middle @ z
 
     def _newton(self, threshold: Threshold, start: Tensor) -> Solved | None:
-        negligible = max(NEGLIGIBLE, UNSEEN * self.basis.rounding**2)
+        negligible = max(NEGLIGIBLE, HARMLESS * self.basis.rounding**2)
         if self.middle is None:
             return semismooth_newton(threshold, self.a, start, negligible)
         return saddle_newton(threshold, self.middle, self.a, start, negligible)
